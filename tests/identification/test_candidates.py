@@ -12,7 +12,7 @@ from mindyn.foundation.findings import Kind
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.feasibility.fits.physically_consistent import PhysicallyConsistent
 from mindyn.identification.selection.candidates import Candidate
-from mindyn.identification.selection.choose import best_estimator, choose, decide, select_simplest
+from mindyn.identification.selection.choose import best_estimator, choose, decide_between, select_simplest_candidate
 from mindyn.identification.selection.scores import TrialScore
 from mindyn.identification.selection.trials import Trial, Trials
 from mindyn.logs.conditioning import Conditioning
@@ -140,20 +140,20 @@ def build_candidate(error, elsewhere=None, shapes=(), **further):
 
 def test_the_simplest_fit_is_selected_unless_its_loss_is_a_twentieth_larger():
     rich, bare = build_candidate(0.1, shapes=("stribeck",)), build_candidate(0.104, has_offsets=False)
-    assert select_simplest([rich, bare]) is bare
+    assert select_simplest_candidate([rich, bare]) is bare
     worse = build_candidate(0.106, has_offsets=False)
-    assert select_simplest([rich, worse]) is rich
+    assert select_simplest_candidate([rich, worse]) is rich
     with_offsets = build_candidate(0.1)
-    assert select_simplest([rich, with_offsets, bare]) is bare
-    assert select_simplest([rich, with_offsets, worse]) is with_offsets
+    assert select_simplest_candidate([rich, with_offsets, bare]) is bare
+    assert select_simplest_candidate([rich, with_offsets, worse]) is with_offsets
 
 
 def test_consistency_may_cost_a_tenth_of_the_loss_and_errors_elsewhere_count():
     plain = build_candidate(0.1, 0.1)
     for error, elsewhere, is_selected in ((0.109, 0.109, True), (0.112, 0.112, False), (0.12, 0.09, True)):
         consistent = build_candidate(error, elsewhere)
-        assert (decide([plain], [consistent])[0] is consistent) == is_selected
-    assert decide([plain], []) == (plain, plain, None)
+        assert (decide_between([plain], [consistent])[0] is consistent) == is_selected
+    assert decide_between([plain], []) == (plain, plain, None)
 
 
 def test_conditions_at_the_ends_of_the_range_are_held_out(arm):

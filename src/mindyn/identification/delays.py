@@ -1,13 +1,14 @@
-"""Estimate the delay of a torque relative to the motion, with its interval, together with effects that look the same.
+"""Estimate the delay of a torque relative to the motion, with its interval, together with effects that look like a
+delay.
 
 A torque that is late by d is, to first order, the torque minus d times its derivative:
 
     tau_j = Y_j beta + A_j a - d tau_j' + e
 
-A are the alternatives: friction curves of other shapes, friction that depends on the load, and accelerations with other
-amplitudes than a rigid body allows, as an elastic joint has. Over a slow motion they explain nearly what a delay does;
-then the interval of d, a jackknife over blocks of rows, is wide. The equation is then solved again, with the torque
-shifted by the current estimate of d.
+A are the columns of the alternatives: friction curves of other shapes, friction that depends on the load, and
+accelerations with other amplitudes than those of a rigid body, as an elastic joint causes. In a slow motion, the
+alternatives explain nearly the same torque as a delay; the interval of d, a jackknife over blocks of rows, is wide
+then. The equation is solved repeatedly, each time with the torque shifted by the last estimate of d.
 """
 
 from __future__ import annotations
@@ -23,17 +24,19 @@ from mindyn.identification.smooth_rows import SmoothRows, invert_normal
 from mindyn.regression.regressor import Regressor
 
 BLOCKS: Final = 12
-"""Contiguous blocks of rows of the jackknife."""
+"""Number of contiguous blocks of rows of the jackknife."""
 ITERATIONS: Final = 3
 FRICTION_WIDTHS: Final = (0.02, 0.1, 0.3)
-"""Widths, relative to the rms speed, of transitions around zero velocity that friction may have instead of a delay."""
+"""Widths of the transition of friction around zero velocity, relative to the rms speed, that are tried as alternatives
+to a delay.
+"""
 MIN_DEVIATIONS: Final = 4.0
 """Standard deviations of a delay that count as significant. Rates: `make study NAME=plants`, sound and late."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """Time by which a torque is late, s, and its standard deviation between blocks; negative if it leads."""
+    """Time by which a torque is delayed, s (negative if it leads), and its standard deviation between blocks."""
 
     seconds: float
     deviation: float
@@ -45,7 +48,7 @@ class Delay:
 
 
 def estimate_delay(rows: SmoothRows, regressor: Regressor, joints: Sequence[int] | None = None) -> Delay:
-    """Estimate the common delay of some joints' torques, by default of all, while the others have none."""
+    """Estimate the common delay of the torques of some joints (by default all); the other joints have no delay."""
     moved = range(rows.tau.shape[1]) if joints is None else joints
     rigid = np.where(regressor.rigid, rows.fit_values(), 0.0)
     Y = _add_alternatives(rows, rigid, moved)
@@ -59,7 +62,7 @@ def estimate_delay(rows: SmoothRows, regressor: Regressor, joints: Sequence[int]
 
 
 def _estimate_step(rows: SmoothRows, Y: Array, joints: Sequence[int], start_s: float) -> Delay:
-    """Return the delay that is left after the torques are moved by `start_s`."""
+    """Return the delay that remains after the torques are shifted by `start_s`."""
     tau, step_s = rows.tau.copy(), rows.sample_step_s
     Y[:, :, -1] = 0.0
     for joint in joints:
@@ -82,7 +85,7 @@ def _estimate_step(rows: SmoothRows, Y: Array, joints: Sequence[int], start_s: f
 
 
 def _add_alternatives(rows: SmoothRows, rigid: Array, joints: Sequence[int]) -> Array:
-    """Return the columns (N, n, p + k) with the alternatives of some joints, and a last column for the derivative."""
+    """Return columns (N, n, p + k) that include the alternatives for some joints; the last column is the derivative."""
     added = [_alternative_columns(rows, rigid, joint) for joint in joints]
     count = rows.Y.shape[2]
     Y = np.zeros((*rows.Y.shape[:2], count + sum(part.shape[1] for part in added) + 1))
@@ -96,8 +99,9 @@ def _add_alternatives(rows: SmoothRows, rigid: Array, joints: Sequence[int]) -> 
 def _alternative_columns(rows: SmoothRows, rigid: Array, joint: int) -> Array:
     """Return columns (N, k) of friction curves of other shapes and of an elastic joint.
 
-    The deflection of an elastic joint is proportional to its torque, and what the model misses to its second
-    derivative; over a sine of the motion that is a combination of the torque and of the accelerations of all joints.
+    The deflection of an elastic joint is proportional to its torque, and the error of a rigid model is proportional to
+    the second derivative of the deflection. For a sinusoidal motion, this error is a combination of the torque and of
+    the accelerations of all joints.
     """
     _, qd, qdd, _ = rows.motion
     speed = qd[:, joint]

@@ -1,4 +1,5 @@
-"""Detect noise that a controller feeds back: instruments that contain the same noise as the columns give biased values.
+"""Detect noise that a controller feeds back to the torque: instruments then contain the noise of the columns, and
+values are biased.
 
 The test compares the values of a fit that keeps frequencies above the motion with those of a fit that does not:
 
@@ -23,7 +24,7 @@ from mindyn.logs.conditioning import Conditioning
 from mindyn.regression.experiment import Experiment
 
 SAME_BAND: Final = 1.2
-"""Cut-offs that differ by a smaller factor are not compared."""
+"""Cut-offs are compared only if their ratio is at least this."""
 LEVEL: Final = 1e-3
 """Nominal probability of a false alarm. Measured at 1e-2 and 1e-4, on both sides of it, with fixed friction. On 40 arms
 with 4e-4 rad of noise that is fed back, the test detects fits without a filter in 100 and 100 %, with 32 Hz in 100 and
@@ -32,7 +33,9 @@ raises no alarm at 12 and 16 Hz, where the intervals are right."""
 
 
 def find_fed_back_noise(estimator: Estimator, estimate: Estimate, experiment: Experiment) -> list[Finding]:
-    """Return an error if the values of an instrumental-variables fit change significantly without high frequencies."""
+    """Return an error if the values of an instrumental-variables fit change significantly when high frequencies are
+    removed.
+    """
     from scipy.special import chdtri
 
     settings, conditioning = estimate.settings, estimate.settings.conditioning

@@ -1,4 +1,4 @@
-"""Fit the equations of an experiment, and repeat it until the load of load-dependent friction settles."""
+"""Fit the equations of an experiment, and repeat the fit until the load of load-dependent friction converges."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from mindyn.regression.settings import EquationSettings
 MAX_REFITS: Final = 5
 """Largest number of fits that update the reference of load-dependent friction."""
 MAX_SETTLED_CHANGE: Final = 0.01
-"""Relative rms change of the load below which friction, which is about a tenth of the load, counts as settled."""
+"""Relative rms change of the load below which the fits have converged; friction is about a tenth of the load."""
 MIN_UNSETTLED_CHANGE: Final = 0.05
-"""The same for the load of a single joint; a larger change causes a finding."""
+"""Relative change of the load of a single joint above which there is a finding."""
 
 
 def fit(experiment: Experiment, choice: Choice, *, estimator_is_given: bool) -> tuple[Estimate, Rows]:
@@ -39,14 +39,14 @@ def fit(experiment: Experiment, choice: Choice, *, estimator_is_given: bool) -> 
         estimator = without_samples(estimator, estimator_is_given=estimator_is_given)
     rows = build_equations(experiment, choice.settings)
     try:
-        return _settle(experiment, estimator, rows)
+        return _fit_until_load_converges(experiment, estimator, rows)
     except ConicError as error:
         if estimator_is_given:
             raise
         dropped = tuple(name for name in choice.dropped if name in rows.regressor.names)
         covariance: Literal["white", "correlated"] = "white" if experiment.executor else "correlated"
         plain = LeastSquares(covariance=covariance, dropped=dropped, friction_rule=limits_of(choice.settings))
-        estimate, rows = _settle(experiment, plain, rows)
+        estimate, rows = _fit_until_load_converges(experiment, plain, rows)
         message = f"a physically consistent fit was selected, but {error}: the values are those of least squares"
         finding = warning(Kind.SELECTED_ESTIMATOR, message, "Export them with --feasible, which makes them consistent")
         return estimate.with_provenance(findings=(*estimate.findings, finding)), rows
@@ -58,11 +58,11 @@ def build_equations(experiment: Experiment, settings: EquationSettings) -> Rows:
     return rows.without_constant_torques() if experiment.is_streamed else rows
 
 
-def _settle(experiment: Experiment, estimator: Estimator, rows: Rows) -> tuple[Estimate, Rows]:
-    """Repeat the fit with its own values as the reference of load-dependent friction until the load settles.
+def _fit_until_load_converges(experiment: Experiment, estimator: Estimator, rows: Rows) -> tuple[Estimate, Rows]:
+    """Repeat the fit until the load converges; each fit takes the values of the previous fit as reference of
+    load-dependent friction.
 
-    The estimate stores its own values as the reference, so that a robot built from it has the same torques. The
-    last change of the load is below `MAX_SETTLED_CHANGE`, and friction is only a part of the load.
+    The estimate stores its own values as the reference, so that a robot built from it has the same torques.
     """
     estimate = estimator.fit(rows)
     for _ in range(MAX_REFITS):
@@ -76,10 +76,9 @@ def _settle(experiment: Experiment, estimator: Estimator, rows: Rows) -> tuple[E
 
 
 def load_change(rows: Rows, estimate: Estimate) -> tuple[Array, Array]:
-    """Return (n,) squares of the change of each joint's load, from the rows' reference to the estimate, and of the
-    load.
+    """Return the squares (n,) of the change of each joint's load, and of the load itself.
 
-    Both are zero if no friction depends on the load.
+    The change is that from the reference of the rows to the estimate. Both are zero if no friction depends on the load.
     """
     squares = np.zeros((2, len(rows.regressor.columns)))
     if rows.regressor.friction.needs_load:
@@ -91,7 +90,10 @@ def load_change(rows: Rows, estimate: Estimate) -> tuple[Array, Array]:
 
 
 def find_unsettled_loads(rows: Rows, estimate: Estimate) -> list[Finding]:
-    """Find joints whose load changed noticeably in the last fit: a small load settles slowly if others are large."""
+    """Find joints whose load changed noticeably in the last fit.
+
+    (A small load converges slowly if other loads are large.)
+    """
     changes = zip(rows.regressor.joint_names, *load_change(rows, estimate), strict=True)
     names = tuple(name for name, change, load in changes if change > MIN_UNSETTLED_CHANGE**2 * load > 0)
     if not names:
@@ -104,7 +106,10 @@ def find_unsettled_loads(rows: Rows, estimate: Estimate) -> list[Finding]:
 
 
 def without_samples(estimator: Estimator, *, estimator_is_given: bool) -> Estimator:
-    """Return the estimator without its need for samples, which stay with the workers; raise if the user gave one."""
+    """Return the estimator in a form that needs no samples, which stay in the workers.
+
+    Raise an error if the user gave the estimator.
+    """
     if estimator.needs == "information":
         return estimator
     if not estimator_is_given and isinstance(estimator, (LeastSquares, PhysicallyConsistent)):

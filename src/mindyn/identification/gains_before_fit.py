@@ -32,9 +32,11 @@ _SCALE_REMEDY: Final = (
 def resolve_gains(
     experiment: Experiment, scale: Scale, settings: EquationSettings | None = None
 ) -> tuple[EstimatedGains | None, Experiment]:
-    """Estimate unknown gains with these settings; return them, and the experiment with its torques scaled by them.
+    """Estimate unknown gains with these settings.
 
-    Return None and the same experiment if all gains are known.
+    Return the gains, and the experiment with torques computed from them.
+
+    If all gains are known, return None and the unchanged experiment.
     """
     if not any(map(_has_unknown_gains, experiment.logs)):
         return None, experiment
@@ -46,9 +48,9 @@ def resolve_gains(
 def add_uncertainty_of_gains(
     estimate: Estimate, rows: Rows, experiment: Experiment, gains: EstimatedGains | None
 ) -> Estimate:
-    """Add the uncertainty of the gains to the estimate, with findings, and store the gains for further logs.
+    """Add the uncertainty of the gains and findings to the estimate, and store the gains for further logs.
 
-    experiment  as given, with unknown gains
+    experiment  experiment that the user gave, with unknown gains
     """
     if gains is None:
         return estimate
@@ -77,7 +79,7 @@ def add_uncertainty_of_gains(
 
 
 def find_servo(logs: Sequence[Log | LogScan]) -> Servo | None:
-    """Return the position servo of all logs; None if one has torques or another servo."""
+    """Return the position servo of all logs; None if a log has torques or another servo."""
     servos = [
         (None if log.target is None else Servo.from_metadata(log.metadata, log.joint_names))
         if isinstance(log, Log)
@@ -96,7 +98,7 @@ def _has_unknown_gains(log: Log | LogScan) -> bool:
 
 
 def _slopes(estimate: Estimate, rows: Rows) -> Array:
-    """Return the changes (n, p) of beta if the gain of one joint doubles, zero for dropped parameters."""
+    """Return for each joint the change (n, p) of beta if its gain doubles; zero for dropped parameters."""
     information, weights = rows.information, estimate.data.joint_weights
     if weights is None or len(weights) != len(information.factors):
         weights = np.ones(len(information.factors))
@@ -114,7 +116,7 @@ def _slopes(estimate: Estimate, rows: Rows) -> Array:
 
 
 def _bounded(covariance: Array) -> Array:
-    """Return the covariance with relative deviations of at most `MAX_RELATIVE_DEVIATION`."""
+    """Return the covariance, reduced so that relative deviations are at most `MAX_RELATIVE_DEVIATION`."""
     finite = np.where(np.isfinite(covariance), covariance, 0.0)
     deviations = np.sqrt(np.maximum(np.diag(finite), 0.0))
     shrink = np.minimum(1.0, MAX_RELATIVE_DEVIATION / np.maximum(deviations, 1e-12))
@@ -122,7 +124,7 @@ def _bounded(covariance: Array) -> Array:
 
 
 def gain_findings(gains: EstimatedGains) -> list[Finding]:
-    """Return findings on the values, the scale, and gains that the logs do not determine."""
+    """Return findings on the values of the gains, their scale, and gains that the logs do not determine."""
     table = zip(gains.joint_names, gains.values, gains.half_widths, strict=True)
     lines = tuple(
         f"{name}: not determined" if name in gains.undetermined else f"{name}: {g:.4g} +- {100 * w:.2g} %"

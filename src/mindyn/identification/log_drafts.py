@@ -1,4 +1,4 @@
-"""`draft_log`: draft the sidecar file of a log, comparing its torque with the robot file's inertial parameters."""
+"""`draft_log`: draft the sidecar file of a log, and compare its torque with the robot file's inertial parameters."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from mindyn.robots.robot import Robot
 def draft_log(path: str | Path, robot: Robot | None = None, metadata: Mapping[str, Any] | None = None) -> SidecarDraft:
     """Draft a sidecar file that explains the columns of a log, with the evidence for each line.
 
-    Columns are recognised by their names, otherwise by their numbers. The draft has "?" where only the user can know
-    the answer; pass answers as `metadata` and the draft obeys them. `SidecarDraft.toml` is the text of the sidecar;
-    `read_log` rejects it until you confirm it.
+    Columns are recognised by their names or, if names do not help, by their values. The draft has "?" where only the
+    user can know the answer. Answers that you pass as `metadata` are used unchanged. `SidecarDraft.toml` is the text of
+    the sidecar; `read_log` rejects it until you confirm it.
 
     Parameters
     ----------
     path : str or Path
         The log file.
     robot : Robot, optional
-        Gives joints, their order, limits and inertial parameters; without it, more lines stay open.
+        Robot with the joints, their order, limits and inertial parameters. Without a robot, more lines have "?".
     metadata : mapping, optional
         Known entries of the sidecar, such as {"topic": "/arm/joint_states"} or {"columns": {"position": [...]}}.
 
@@ -81,7 +81,7 @@ def _compare_with_robot(path: Path, draft: SidecarDraft, robot: Robot) -> Sideca
 
 
 def _samples(path: Path, robot: Robot, draft: SidecarDraft) -> Samples | None:
-    """Return samples of the log's beginning, taking a torque of unknown unit and side as SI at the joint."""
+    """Return samples from the beginning of the log. A torque of unknown unit and side is taken as SI at the joint."""
     assumed = {"units.torque": si_torque_unit(robot), "side.torque": "joint"}
     left = [key for key in draft.questions if key not in (*assumed, "gears")]
     if left or draft.value("side.torque") == "motor" or draft.value("side.position") != "joint":

@@ -23,7 +23,7 @@ METHODS: Final[dict[str, Estimator]] = {
     "energy": EnergyDifference("energy"),
     "momentum": EnergyDifference("momentum"),
 }
-"""Each replaces the selected estimator and keeps all parameters."""
+"""Estimators by name. Each replaces the selected estimator, and drops no parameters."""
 SERVO_METHODS: Final[dict[str, Estimator]] = {
     "simulated-instruments": ClosedLoopInstruments(),
     "simulated-states": ClosedLoopInstruments(equations="simulated"),

@@ -35,7 +35,10 @@ FRICTIONS: Final = (Friction(), Friction("tanh", 0.02), Friction("tanh", 0.1))
 
 
 def list_phase_logs(logs: Sequence[Log | LogScan]) -> list[Log]:
-    """Return the logs if their metadata list phases; raise if only some do, or a log is a stream."""
+    """Return the logs if their metadata list phases.
+
+    Raise an error if only some logs have phases, or if a log is a stream.
+    """
     with_phases = [log for log in logs if log.metadata.phases]
     in_memory = [log for log in with_phases if not isinstance(log, LogScan)]
     if with_phases and len(in_memory) != len(logs):
@@ -51,7 +54,10 @@ def list_phase_logs(logs: Sequence[Log | LogScan]) -> list[Log]:
 def identify_phases(
     robot: Robot, logs: Sequence[Log], estimator: Estimator | None, settings: EquationSettings | None
 ) -> Estimate:
-    """Return the estimate, with friction selected by the error on held-out blocks and a filter below the cut-off."""
+    """Return the estimate.
+
+    Friction is selected by the error on held-out blocks, and the filter follows from the cut-off.
+    """
     asked, used = settings or EquationSettings.automatic(), estimator or LeastSquares()
     if isinstance(used, (LeastSquares, PhysicallyConsistent)):
         used = replace(used, covariance="white")  # phases are R factors alone; blocks show what is correlated
@@ -82,7 +88,7 @@ def identify_phases(
 
 
 def _block_error(estimator: Estimator, rows: Rows) -> CrossValidated:
-    """Return the error of the torques of folds that were not used in the fit."""
+    """Return the torque error on folds that were not used in the fit."""
     blocks, squares = rows.independent_blocks, np.zeros(len(rows.regressor.joint_names))
     for held_out in group_evenly(blocks, FOLDS):
         beta = estimator.fit(rows.select(block for block in blocks if block not in held_out)).beta

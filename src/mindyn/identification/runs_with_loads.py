@@ -1,6 +1,7 @@
-"""Loads on a link: their parameters and their regressor.
+"""Loads on a link: their ten parameters, and the regressor of a robot with a load.
 
-A load adds Y_load(q, qd, qdd) phi_load to the torque, phi_load its ten parameters in the frame of the link it is on.
+A load adds Y_load(q, qd, qdd) phi_load to the torque; phi_load are its ten parameters in the frame of the link that
+carries it.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot
 
 LOAD_SIZE_M: Final = 0.1
-"""Size of a load that decides whether its parameters are identifiable: half-widths must be below m * LOAD_SIZE_M / 2
-of a first moment, m * LOAD_SIZE_M^2 of an inertia, and m / 2 of the mass."""
+"""Assumed size of a load, m. A parameter counts as identifiable if its half-width is below m * LOAD_SIZE_M / 2 (first
+moment), m * LOAD_SIZE_M^2 (inertia), or m / 2 (mass).
+"""
 MIN_MASS_KG: Final = 1e-6
 MAX_LOAD_HALF_WIDTHS: Final = 3.0
 """Largest distance of the nearest feasible load from the fit, in half-widths of 95 % intervals: for ten correct
@@ -43,7 +45,7 @@ def _format_value(value: float, half_width: float) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Payload(ShortRepr, NotebookDisplay):
-    """Ten parameters of a load in the frame of its link.
+    """Ten parameters of a load in the frame of the link that carries it.
 
     Attributes
     ----------
@@ -96,8 +98,8 @@ class Payload(ShortRepr, NotebookDisplay):
     def mass_interval(self) -> tuple[float, float]:
         """Return the 95 % interval of the mass, kg.
 
-        It is that of the fit, and reaches to the mass of the nearest feasible load, unless that contradicts the fit
-        (`is_feasible`).
+        The interval is that of the fit, extended to the mass of the nearest feasible load, unless this load contradicts
+        the fit (`is_feasible`).
         """
         middle = float((self.phi if self.unconstrained is None else self.unconstrained)[0])
         low, high = middle - float(self.half_widths[0]), middle + float(self.half_widths[0])
@@ -112,14 +114,14 @@ class Payload(ShortRepr, NotebookDisplay):
         return bool(distance <= MAX_LOAD_HALF_WIDTHS * self.factor)
 
     def metric(self) -> Array:
-        """Return M (10, 10) for which |M dphi| is the distance of parameters in standard deviations."""
+        """Return M (10, 10) with which |M dphi| is a distance in standard deviations."""
         scale = np.sqrt(np.maximum(np.diag(self.covariance), 1e-300))
         values, vectors = np.linalg.eigh(self.covariance / np.outer(scale, scale))
         return np.asarray((vectors / np.sqrt(np.maximum(values, 1e-9 * values.max()))).T / scale)
 
     @property
     def centre_half_widths(self) -> Array:
-        """Return the half-widths (3,) of the 95 % intervals of the centre, m, by c = mc / m."""
+        """Return the half-widths (3,) of the 95 % intervals of the centre, m, computed from c = mc / m."""
         slopes = np.column_stack([-self.centre, np.eye(3)]) / self.mass
         return np.asarray(self.factor * np.sqrt(np.diag(slopes @ self.covariance[:4, :4] @ slopes.T)))
 
@@ -163,7 +165,7 @@ class Payload(ShortRepr, NotebookDisplay):
 
 
 def find_undetermined_parameters(load: Payload) -> tuple[str, ...]:
-    """Return parameters whose 95 % interval is wider than a load of that mass allows."""
+    """Return the parameters whose 95 % interval is wider than a load with that mass allows."""
     mass = max(abs(float(load.phi[0])), MIN_MASS_KG)
     allowed = np.array([0.5 * mass, *[0.5 * mass * LOAD_SIZE_M] * 3, *[mass * LOAD_SIZE_M**2] * 6])
     wide = load.half_widths > allowed
@@ -172,15 +174,15 @@ def find_undetermined_parameters(load: Payload) -> tuple[str, ...]:
 
 
 def payload_columns(robot: Robot, link: str) -> slice:
-    """Return the columns of the ten parameters of a link among all standard parameters."""
+    """Return the numbers of the columns of a link's ten parameters among all standard parameters."""
     first = PARAMETERS_PER_LINK * robot.link_index(link)
     return slice(first, first + PARAMETERS_PER_LINK)
 
 
 class LoadRegressor(Regressor):
-    """Regressor with ten more columns for every joint, of a load on a link.
+    """Regressor with ten additional columns for every joint: those of a load on a link.
 
-    phi  (10,) of the load, which friction needs that grows with the load of the joints
+    phi  (10,) parameters of the load, needed if friction grows with the load of the joints
     """
 
     def __init__(self, plain: Regressor, link: str, phi: Array | None = None) -> None:

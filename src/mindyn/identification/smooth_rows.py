@@ -1,7 +1,7 @@
 """`SmoothRows`: motion, torque and columns of a log below a cut-off, in a few thousand rows.
 
-Diagnoses and the delay of a torque are found in them: above the cut-off, noise of differentiated positions looks like
-motion.
+Diagnostics, and the estimation of torque delays, use these rows, because above the cut-off, noise of differentiated
+positions looks like motion.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from mindyn.regression.regressor import Regressor
 from mindyn.regression.row_blocks import segment_ends
 
 SMOOTH_CUTOFF_HZ: Final = 5.0
-"""Low pass of motion and torque before they are compared: above it, noise of differentiated positions looks like
-motion. Rates: those of every finding that uses smooth rows."""
+"""Cut-off of the low pass on motion and torque before they are compared. Above it, noise of differentiated positions
+looks like motion. Rates: those of every finding that uses smooth rows.
+"""
 MAX_ROWS: Final = 4000
 """Largest number of smooth rows; two for each period of the cut-off."""
 REWEIGHTINGS: Final = 2
 HELD_OUT_BLOCKS: Final = 10
-"""Contiguous blocks of smooth rows; every second one is held out of a fit."""
+"""Number of contiguous blocks of smooth rows; every second block is held out of a fit."""
 LEAST_NOISE: Final = 1e-4
 """Lower bound of a residual relative to the joint's torque."""
 
@@ -47,7 +48,9 @@ class Residuals:
         return Residuals(self.squares[rows], self.squares[rows].mean(axis=0))
 
     def are_significantly_below(self, other: Residuals) -> bool:
-        """Return whether the squares are less than the others' in most parts of the log."""
+        """Return whether these squared residuals are significantly smaller than those of `other` in most parts of the
+        log.
+        """
         halves = 0.5 * (other.means + self.means) + 1e-300
         return is_significantly_positive(((other.squares - self.squares) / halves).sum(axis=1))
 
@@ -96,7 +99,10 @@ class SmoothRows:
         return np.asarray(beta)
 
     def fit_held_out(self, tau: Array | None = None) -> Residuals:
-        """Return the residuals of blocks of rows by fits to the other blocks; `tau` replaces the measured torques."""
+        """Return the residuals of blocks of rows, each from a fit to the other blocks.
+
+        `tau` replaces the measured torques.
+        """
         tau = self.tau if tau is None else tau
         block = np.arange(len(tau)) * HELD_OUT_BLOCKS // max(1, len(tau))
         squares = np.zeros_like(tau)
@@ -109,7 +115,9 @@ class SmoothRows:
         return Residuals(squares, squares.mean(axis=0))
 
     def delayed_torque(self, joint: int, seconds: float) -> Array:
-        """Return the torque (N, n) with one joint's torque taken `seconds` later; ends of segments do not change."""
+        """Return the torque (N, n) where one joint's torque is taken `seconds` later; the ends of segments do not
+        change.
+        """
         tau, segments, rows, moved = self._all.tau, self._all.segments, self._rows, self.tau.copy()
         near = np.clip(rows + seconds * self._all.rate_hz, 0, len(tau) - 1)
         first = np.minimum(near.astype(np.intp), len(tau) - 2)
@@ -132,7 +140,7 @@ class SmoothRows:
 
     @property
     def degrees_of_freedom(self) -> float:
-        """Rows of a joint minus its fraction of the parameters."""
+        """Number of rows of a joint minus its share of the parameters."""
         rows, joints = map(int, self.tau.shape)
         return max(1.0, rows - int(np.linalg.matrix_rank(self.normal)) / joints)
 
@@ -144,9 +152,9 @@ def build_smooth_rows(
     excluded: Sequence[bool] | None = None,
     owners: NDArray[np.int64] | None = None,
 ) -> SmoothRows | None:
-    """Return the rows of samples below the cut-off; None if there are too few of them.
+    """Return the rows of samples below the cut-off; None if there are too few rows.
 
-    beta      (p,) values whose residuals weight the joints; None uses those of a fit to these rows
+    beta      (p,) values; their residuals give the weights of the joints. None: values of a fit to these rows
     excluded  (p,) whether the column of a parameter is zero
     owners    (N,) number of the log of each sample
     """
@@ -180,7 +188,7 @@ def build_smooth_rows(
 
 
 def lowpass_rows(samples: Samples, values: Array) -> Array:
-    """Return values (N, k) at the samples below the cut-off, at as many rows as smooth rows have."""
+    """Return values (N, k) below the cut-off, at the same rows as smooth rows."""
     rate, cutoff, ends = samples.rate_hz, _cutoff(samples), _long_segments(samples)
     smooth = np.concatenate([lowpass(values[a:b], cutoff, rate) for a, b in ends])
     return np.asarray(smooth[:: _step(rate, cutoff, len(smooth))])
@@ -196,12 +204,12 @@ def _long_segments(samples: Samples) -> list[tuple[int, int]]:
 
 
 def _step(rate: float, cutoff: float, count: int) -> int:
-    """Return the distance of smooth rows, in samples."""
+    """Return the distance between smooth rows, in samples."""
     return max(1, int(rate / (2 * cutoff)), count // MAX_ROWS)
 
 
 def invert_normal(normal: Array) -> Array:
-    """Invert a normal matrix; directions without data get 1e12 times the variance of the best determined one."""
+    """Invert a normal matrix. Directions without data get 1e12 times the variance of the best determined direction."""
     scales = np.sqrt(np.diag(normal))
     scales = np.where(scales > 0, scales, np.inf)
     values, vectors = np.linalg.eigh(normal / np.outer(scales, scales))

@@ -1,16 +1,18 @@
-"""`estimate_gains`: gains of currents or position servos together with the parameters, and what fixes their scale.
+"""`estimate_gains`: estimate gains of currents or position servos together with the parameters, and fix their common
+scale.
 
-Y_j beta = gain_j s_j has no right side: gains and parameters are known up to one common factor. A known gain, a known
-base parameter or the gravity parameters of the robot file fixes it. So does a load of known mass: in its runs
-Y_j beta + L_j phi = gain_j s_j [Gautier & Briot 2014], and the mass in phi is known. With h = 1 / gain, the fit is
+The equations Y_j beta = gain_j s_j determine gains and parameters only up to one common factor. A known gain, a known
+base parameter or the gravity parameters of the robot file fix this factor. A load of known mass fixes it too: in runs
+with the load, Y_j beta + L_j phi = gain_j s_j [Gautier & Briot 2014], and the mass in phi is known. With h = 1 / gain,
+the fit is
 
     minimise sum_j w_j |s_j - h_j Y_j beta|^2,   w_j = 1 / residual variance of the signal
 
-The noise is in the signals: as columns of linear equations, noisy signals would make gains too small. On a simulated
-leg under servos, 93 and 97 % of 315 and 140 intervals hold the true value with encoder steps of 1.5e-4 and 1.5e-3 rad,
-and the mean error is below 0.1 % (`make study NAME=servo-gains`). If the target velocity v of servos moves, kd is the
-coefficient of a column v, apart from viscous friction.
-Everything is computed from products of W = [Y | s], so that blocks can be omitted in turn.
+Noise is in the signals s; if the signals were columns of linear equations, their noise would make gains too small. On a
+simulated leg under servos, 93 and 97 % of 315 and 140 intervals hold the true value with encoder steps of 1.5e-4 and
+1.5e-3 rad, and the mean error is below 0.1 % (`make study NAME=servo-gains`). If the target velocity v of servos
+changes, kd is the coefficient of a column v, in addition to viscous friction. All results are computed from products of
+W = [Y | s], so that blocks can be omitted in turn.
 """
 
 from __future__ import annotations
@@ -43,25 +45,29 @@ from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.robot import Robot
 
 MAX_HALF_WIDTH: Final = 0.2
-"""Largest half-width of a 95 % interval of a well determined gain, relative to it: torque constants of one type of
-motor vary by 10 %, so that a wider interval says less than the data sheet. The intervals hold the true gain in 93 to
-97 % of simulated logs (`make study NAME=servo-gains`)."""
+"""Largest half-width of the 95 % interval of a well determined gain, relative to the gain. Torque constants of one type
+of motor vary by 10 %, so that a wider interval is less accurate than the data sheet. The intervals hold the true gain
+in 93 to 97 % of simulated logs (`make study NAME=servo-gains`).
+"""
 UNDETERMINED_HALF_WIDTH: Final = 1.0
 """Half-width from which the interval of the scale contains zero: the runs do not determine it."""
 GAIN_LEVEL: Final = 0.05
 """Level of the one-sided likelihood-ratio test, with each block as one observation, that a gain is not twice or half as
-large. A gain that fails it takes the value of others, so that the test is here and not among the thresholds of
-findings. A jackknife does not show errors of the model, which repeat in all blocks. On 40 simulated logs whose joints
-move alike under errors of the model of 10 and 20 %, 3 of 80 gains are wrong by a factor of two and not reported (62
-without this test); none of 40 gains of 20 sound logs is reported."""
+large. A gain that fails the test gets the value of other gains; therefore this level is not among the thresholds of
+findings. A jackknife does not include model errors, because they repeat in all blocks. On 40 simulated logs whose
+joints move alike under errors of the model of 10 and 20 %, 3 of 80 gains are wrong by a factor of two and not reported
+(62 without this test); none of 40 gains of 20 sound logs is reported.
+"""
 REFERENCE_CANDIDATES: Final = 3
-"""Joints with the strongest signals, of which the one that determines the most ratios becomes the reference."""
+"""Number of joints with the strongest signals among which the reference is chosen: the joint that determines most
+ratios.
+"""
 MIN_FRICTION: Final = 0.01
-"""Friction in phase with the velocity, relative to the signal, below which its sign is not used."""
+"""If friction in phase with the velocity is below this, relative to the signal, its sign is not used."""
 GRAVITY_SAMPLES: Final = 500
-"""Samples at which gravity torques are compared."""
+"""Number of samples at which gravity torques are compared."""
 SIGNIFICANT_GRAVITY: Final = 1e-6
-"""N m or N: smaller gravity torques are rounding errors of zero."""
+"""N m or N: gravity torques below this are rounding errors of zero."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +98,9 @@ class WeighedLoad:
 
 
 Scale = Literal["robot", "free"] | Mapping[str, float] | WeighedLoad
-"""What fixes the common scale: gravity parameters of the robot file, nothing, a base parameter by name, or a load."""
+"""How the common scale is fixed: by gravity parameters of the robot file ("robot"), not at all ("free"), by a base
+parameter, or by a load.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -105,7 +113,7 @@ class EstimatedGains(ShortRepr):
     values : ndarray, shape (n,)
         Gains; 1 for joints whose gain is known. A gain that the log does not determine has the median of the others.
     covariance : ndarray, shape (n, n)
-        Covariance of the logarithms of the gains: relative variances, with the part of the scale.
+        Covariance of the logarithms of the gains (relative variances), including the uncertainty of the common scale.
     factor : float
         Half-width of a 95 % interval in standard deviations.
     scale : str
@@ -113,7 +121,7 @@ class EstimatedGains(ShortRepr):
     reference : str
         Joint to which the others are compared.
     unknown, undetermined : tuple of str
-        Joints whose gains were estimated, and those of them that the log does not determine.
+        Joints whose gains were estimated, and those joints among them whose gain the log does not determine.
     damping, damping_deviations : ndarray, shape (n,)
         kd of servos with a target velocity, in N m s/rad or N s/m, and standard deviations; zero where not estimated.
     """
@@ -199,10 +207,10 @@ def _without_gains(settings: EquationSettings | None) -> EquationSettings | None
 def _block_products(
     rows: Rows, rows_of: Callable[[list[Log]], Rows], logs: Sequence[Log], fed: NDArray[np.bool_], first: int
 ) -> list[GainProducts]:
-    """Return the products of each block of `rows`, which `rows_of` builds from the logs.
+    """Return the products for each block of `rows`; `rows_of` builds the rows from the logs.
 
-    Parameters without a column in the rows have zeros. Target velocities v of `fed` joints become columns of the
-    parameters from `first` on, one for each joint.
+    Parameters without a column in the rows have zeros. Target velocities v of joints in `fed` become additional
+    columns, one for each joint, with parameter numbers from `first` on.
     """
     size = first + len(fed) * bool(fed.any())
 
@@ -225,7 +233,9 @@ def _target_velocity(log: Log) -> Array:
 
 
 def _require_unknown(logs: Sequence[Log]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return for which joints (n,) the gain, and kd of a target velocity, are unknown in all logs."""
+    """Return for each joint (n,) whether its gain is unknown in all logs, and whether kd of its target velocity is
+    unknown.
+    """
     masks = [np.stack([find_unknown_gains(log), find_unknown_damping(log)]) for log in logs]
     if not masks or not masks[0].any():
         raise InputError(
@@ -245,7 +255,9 @@ def _require_unknown(logs: Sequence[Log]) -> tuple[NDArray[np.bool_], NDArray[np
 
 
 ScaleRule = tuple[str, "Callable[[GainSolution], float]"]
-"""Name of what fixes the scale, and the factor of gains 1 / h and parameters of any solution."""
+"""Name of the rule that fixes the scale, and a function that returns the factor of gains 1 / h and parameters for any
+solution.
+"""
 
 
 def _fix_scale(
@@ -300,7 +312,9 @@ def _fix_scale(
 
 
 def _friction_signs(products: GainProducts, regressor: Regressor) -> Array:
-    """Return the signs (n,) of gains with which friction brakes each joint in a fit to its rows; 0 if it is small."""
+    """Return the signs (n,) of gains with which friction brakes each joint, from a fit to its rows; 0 if the friction
+    is small.
+    """
     signs = np.zeros(len(products.squares))
     drives = [(p.link_or_joint, p.kind) for p in regressor.parameters]
     for joint, (name, S) in enumerate(zip(regressor.joint_names, products.squares, strict=True)):
@@ -313,7 +327,9 @@ def _friction_signs(products: GainProducts, regressor: Regressor) -> Array:
 
 
 def _determined_by(products: GainProducts, whole: GainSolution, reference: int, blocks: int) -> NDArray[np.bool_]:
-    """Return for which joints (n,) the ratio of the gain to that of the reference is determined."""
+    """Return for each joint (n,) whether the data determine the ratio between its gain and that of the reference
+    joint.
+    """
     joints = np.arange(len(whole.h))
     fixed = np.where(joints == reference, whole.h, np.nan)
     return np.array([j == reference or _is_determined(products, whole, fixed, int(j), blocks) for j in joints])
@@ -333,7 +349,9 @@ def _is_determined(products: GainProducts, whole: GainSolution, fixed: Array, jo
 
 
 def _covariance_of_logs(ratios: Sequence[Array], count: int) -> Array:
-    """Return the covariance (n, n) of log gains from the ratios (n,) of gains without each block to all gains."""
+    """Return the covariance (n, n) of the logarithms of gains from the ratios (n,) of gains without each block to all
+    gains.
+    """
     if len(ratios) < 2:
         return np.full((count, count), np.inf)
     shifts = np.log(np.maximum(np.abs(np.array(ratios)), 1e-12))
@@ -361,7 +379,7 @@ def _find_rule(rows: Rows, logs: Sequence[Log], scale: Scale, reference: int) ->
 
 
 def _gravity_torques(rows: Rows, logs: Sequence[Log]) -> Callable[[Array], Array]:
-    """Return the function from parameters of links and rotors to gravity torques (N, n) along the logs."""
+    """Return a function from parameters of links and rotors to the gravity torques (N, n) along the logs."""
     regressor = Regressor(rows.robot, base=rows.regressor.base)  # without the columns of friction shapes
     samples = condition(rows.robot, list(logs), rows.settings.fit_conditioning).samples
     taken = samples.take(np.arange(len(samples))[:: max(1, len(samples) // GRAVITY_SAMPLES)])
@@ -392,15 +410,18 @@ def _rule_of_parameter(rows: Rows, scale: Mapping[str, float]) -> ScaleRule:
 MAX_STEPS: Final = 60
 CHANGE_TOLERANCE: Final = 1e-7
 SHORTEST_STEP: Final = 1e-3
-"""Largest number of Gauss-Newton steps, the relative change of gains at which they end, and the shortest step."""
+"""Largest number of Gauss-Newton steps, the relative change of gains at which steps end, and the shortest step."""
 COARSE_FLOOR: Final = 1.0
 FINE_FLOOR: Final = 1e-12
-"""Least residual that weights a joint, in its squared signal. Without noise, a joint that fits exactly would outweigh
-the others, so a solution begins with equal weights."""
+"""Smallest residual from which the weight of a joint is computed, relative to its squared signal. Without noise, a
+joint that fits exactly would get a much larger weight than the others; therefore a solution begins with equal weights.
+"""
 WEIGHTING_ROUNDS: Final = 3
-"""Rounds in which the weights of the joints follow their residuals."""
+"""Number of rounds in which the weights of the joints are updated from their residuals."""
 EIGENVALUE_TOLERANCE: Final = 1e-13
-"""Smaller eigenvalues of the scaled normal matrix, relative to the largest, belong to parameters that no row sees."""
+"""Eigenvalues of the scaled normal matrix below this, relative to the largest, belong to parameters that no row depends
+on.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -412,7 +433,7 @@ class GainProducts:
 
     @staticmethod
     def from_information(information: Information, size: int) -> GainProducts:
-        """Return the products of R factors for `size` parameters; those without a column have zeros."""
+        """Return the products of R factors for `size` parameters; parameters without a column have zeros."""
         squares = np.zeros((len(information.factors), size + 1, size + 1))
         for square, columns, R in zip(squares, information.columns, information.factors, strict=True):
             square[np.ix_([*columns, size], [*columns, size])] = R.T @ R
@@ -458,10 +479,10 @@ class GainSolution:
 def fit_gains(
     products: GainProducts, fixed: Array, start: GainSolution | None = None, signs: Array | None = None
 ) -> GainSolution:
-    """Return the solution with the given `fixed` h (n,), NaN where it is unknown; at least one is known.
+    """Return the solution for given `fixed` h (n,), with NaN where h is unknown. At least one h must be known.
 
-    start  where to begin; by default the best solution from equal gains
-    signs  signs (n,) of the gains up to a common one, 0 where unknown; steps do not change signs
+    start  h (n,) from which the iteration begins; by default the best solution from equal gains
+    signs  signs (n,) of the gains up to a common sign, 0 where unknown; steps do not change signs
     """
     if start is not None:
         return _iterate(products, start.h, fixed)
@@ -476,7 +497,7 @@ def fit_gains(
 def _iterate(products: GainProducts, h: Array, fixed: Array, floor: float = FINE_FLOOR) -> GainSolution:
     """Return the solution by Gauss-Newton steps of log |h|, with the best beta for every h [Golub & Pereyra 1973].
 
-    Steps of beta and h together leave the curved valley in which h beta is constant.
+    (Steps in beta and h together would leave the curved valley in which h beta is constant.)
     """
     current = _profile(products, h, None, floor)
     for _ in range(MAX_STEPS):
@@ -497,7 +518,10 @@ def _iterate(products: GainProducts, h: Array, fixed: Array, floor: float = FINE
 
 
 def _profile(products: GainProducts, h: Array, variances: Array | None, floor: float) -> GainSolution:
-    """Return the best beta for h, with weights from the residuals, at least `floor` of the squared signal."""
+    """Return the best beta for h.
+
+    Weights come from the residuals, which are at least `floor` times the squared signal.
+    """
     S, power, counts = products.squares, np.maximum(products.powers, 1e-300), np.maximum(products.counts, 1.0)
     used, beta = products.powers if variances is None else variances, np.zeros(S.shape[1] - 1)
     for _ in range(WEIGHTING_ROUNDS):
@@ -523,7 +547,7 @@ def _gauss_newton_step(products: GainProducts, solution: GainSolution, is_free: 
 
 
 def _solve(A: Array, right: Array) -> Array:
-    """Return the solution of smallest norm, with scaled columns."""
+    """Return the solution of smallest norm, computed with scaled columns."""
     sizes = np.abs(np.diag(A))
     scales = np.sqrt(np.where(sizes > 0, sizes, 1.0))
     values, vectors = np.linalg.eigh(A / np.outer(scales, scales))
@@ -539,19 +563,19 @@ TARGET_STRUCTURE: Final = (
     "kd and viscous friction of a joint are one parameter unless target_velocity moves or kd is given",
     "an offset of a target and an offset of the torque of a joint are one parameter",
 )
-"""What position targets leave open for every robot."""
+"""Combinations that position targets do not determine, for every robot."""
 
 
 def group_gains(robot: Robot, *, rng: int = 0) -> tuple[tuple[str, ...], ...]:
-    """Return groups of joints whose gains have one free common scale, if all gains are unknown.
+    """Return groups of joints whose gains have one common scale that logs do not determine, if all gains are unknown.
 
-    Changes dg of the gains that no motion shows satisfy Y dx = diag(dg) Y x for all states and generic parameters x.
-    One known gain in each group fixes it.
+    Changes dg of the gains that no motion can detect satisfy Y dx = diag(dg) Y x for all states and generic parameters
+    x. One known gain in each group fixes its scale.
 
     Parameters
     ----------
     robot : Robot
-        Joints without drives get one, with rotor inertia, friction and offset.
+        Robot; joints without drives get a drive with rotor inertia, friction and offset.
     rng : int
         Seed of the random states and parameters.
 

@@ -1,4 +1,4 @@
-"""Diagnose contact: a few short segments hold most of the unexplained torque."""
+"""Diagnose contact: a few short segments contain most of the unexplained torque."""
 
 from __future__ import annotations
 

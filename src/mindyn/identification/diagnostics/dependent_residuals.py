@@ -1,10 +1,11 @@
-"""Find joints whose residual follows position, direction, load or speed: the model lacks something there.
+"""Find joints whose residual depends on position, direction, load or speed, because the model lacks an effect.
 
-Intervals hold for the model that is fitted. If a residual follows a condition, values depend on the motion of the log.
-The residual is fitted by columns of each condition on half of the blocks, and predicted on the other half: noise is not
-predicted, model errors are. Residual and columns pass the same low-pass filter. Filtered torque compared with the
-prediction at filtered motion would follow the speed wherever friction reverses, also if the model is exact. Several
-causes share such a residual, so that the finding states what it follows and no cause.
+Intervals are valid for the model that is fitted. If a residual depends on a condition, the estimated values depend on
+the motion of the log. The residual is fitted by columns of each condition on half of the blocks, and predicted on the
+other half: model errors can be predicted, noise cannot. Residual and columns pass the same low-pass filter. (If a
+filtered torque were compared with a prediction at the filtered motion, the residual would depend on the speed wherever
+friction reverses, even for an exact model.) Several causes have the same residual, so that the finding names the
+condition and no cause.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from mindyn.identification.diagnostics.diagnostic_data import DiagnosticData
 from mindyn.identification.smooth_rows import lowpass_rows
 
 BLOCKS: Final = 10
-"""Contiguous blocks, every second of which is predicted from the others."""
+"""Number of contiguous blocks; every second block is predicted from the others."""
 SPEED_WIDTH: Final = 0.05
 """Width of the transition around zero velocity, relative to the rms speed of the joint."""
 REMEDY: Final = (
@@ -31,7 +32,7 @@ REMEDY: Final = (
 
 
 def run(data: DiagnosticData) -> list[Finding]:
-    """Return findings about residuals that follow a condition."""
+    """Return findings on residuals that depend on a condition."""
     return list(_find_dependent_residuals(data))
 
 
@@ -61,7 +62,7 @@ def _find_dependent_residuals(data: DiagnosticData) -> Iterator[Finding]:
 
 
 def _columns_of_conditions(q: Array, qd: Array, load: Array) -> Mapping[str, Array]:
-    """Return columns (N, k) that a residual of each condition follows."""
+    """Return for each condition the columns (N, k) of a residual that depends on it."""
     width = SPEED_WIDTH * float(np.sqrt((qd**2).mean()))
     way = np.tanh(qd / width) if width > 0 else np.zeros_like(qd)
     turns = np.stack([np.sin(q), np.cos(q), np.sin(2 * q), np.cos(2 * q)], axis=1)

@@ -20,7 +20,7 @@ from mindyn.identification.diagnostics.diagnostic_data import DiagnosticData
 
 
 class Diagnostic(Protocol):
-    """A subject of diagnosis: a module with `run`."""
+    """A module that diagnoses one subject, with the function `run`."""
 
     def run(self, data: DiagnosticData) -> list[Finding]:
         """Return the findings about this subject."""
@@ -49,10 +49,13 @@ POOR_FIT: Final = frozenset(
         Kind.NARROW_INTERVALS,
     }
 )
-"""A wrong torque of one joint moves the parameters of every link that it carries: these appear at any joint."""
+"""Findings that a wrong torque of one joint can cause at any joint, because it changes the parameters of every link
+that the joint carries.
+"""
 ANYWHERE: Final = POOR_FIT | {Kind.DELAYED_TORQUE}
-"""Consequences that appear at other joints than their cause: a wrong zero rotates the weight of all links beyond it,
-which looks like a delay."""
+"""Consequences that may appear at other joints than their cause. For example, a wrong zero rotates the weight of all
+links beyond the joint, which looks like a delay.
+"""
 WRONG_VALUES: Final = POOR_FIT | {Kind.WRONG_TORQUE_SIGN, Kind.INFEASIBLE_VALUES, Kind.IMPLAUSIBLE_WEIGHT}
 INPUTS: Final = frozenset(
     {Kind.WRONG_TORQUE_UNIT, Kind.MOTOR_CURRENT, Kind.WRONG_GRAVITY, Kind.ABSENT_GRAVITY, Kind.WRONG_JOINT_ZERO}
@@ -87,14 +90,15 @@ EXPLAINS: Final[Mapping[Kind, frozenset[Kind]]] = {
     Kind.FRICTION_DRIFT: frozenset({Kind.DEPENDENT_RESIDUAL}),
     Kind.INCONSISTENT_DATA: frozenset({Kind.INFEASIBLE_VALUES}),
 }
-"""Kinds that are consequences of another kind."""
+"""For each kind, the kinds of findings that it may cause."""
 
 
 def diagnose(data: DiagnosticData) -> list[Finding]:
-    """Return every finding about the logs of a fit, the most serious first; consequences name their cause.
+    """Return every finding about the logs of a fit, the most serious first. A consequence names its cause.
 
-    A wrong input of a joint is found in several ways and reported once. The torques of the other joints show that the
-    signs of two joints disagree; if the masses of the robot file show which one is wrong (-1), they decide.
+    A wrong input of a joint is detected in several ways and reported once. From the torques alone, it is only known
+    that the signs of two joints disagree. If the masses of the robot file determine which sign is wrong (-1), that
+    finding is reported.
     """
     found: dict[object, Finding] = {}
     for finding in (finding for diagnostic in DIAGNOSTICS for finding in diagnostic.run(data)):
@@ -107,8 +111,9 @@ def diagnose(data: DiagnosticData) -> list[Finding]:
 def explain(findings: Iterable[Finding]) -> list[Finding]:
     """Return the findings with `explained_by` set, the most serious first.
 
-    An error concerns every joint. Other causes explain a consequence at their own joints, and those of `ANYWHERE` at
-    any; what a poor fit explains at its joints has the same cause.
+    A finding of severity error may cause consequences at every joint. Other findings cause consequences at their own
+    joints, and those in `ANYWHERE` at any joint. If a poor fit has a cause, the consequences of the poor fit have the
+    same cause.
     """
     given = [replace(finding, explained_by=None) for finding in findings]
     roots = [_root(finding, given) for finding in given]
@@ -122,7 +127,7 @@ def explain(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _root(finding: Finding, findings: list[Finding]) -> Finding:
-    """Return the finding that explains this one and that no other explains, or else the finding itself."""
+    """Return the finding that causes this one and has no cause itself; if there is none, return this finding."""
     causes = [cause for cause in findings if cause is not finding and _explains(cause, finding)]
     return next((root for cause in causes if (root := _root(cause, findings)) is not finding), finding)
 

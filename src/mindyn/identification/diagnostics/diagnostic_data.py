@@ -1,4 +1,4 @@
-"""`DiagnosticData`: the input of all diagnostics; each part is computed when a diagnostic first needs it."""
+"""`DiagnosticData`: the input of all diagnostics. Each part is computed when a diagnostic first needs it."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from mindyn.robots.robot import Robot
 STATES: Final = 200
 """Number of random states within the limits at which the uncertainty of the torque is computed."""
 SWING_HZ: Final = 0.5
-"""Accelerations of these states relative to their speeds."""
+"""Hz: frequency that relates the accelerations of these states to their speeds."""
 
 
 class DiagnosticData:
     """Robot, estimate, rows and samples that diagnostics examine.
 
-    robot          as the user gave it, with the inertial parameters of its file
-    estimate       unconstrained values: a constraint would hide friction that drives a joint
+    robot          robot that the user gave, with the inertial parameters of its file
+    estimate       estimate with unconstrained values, because a constraint would hide friction that drives a joint
     is_consistent  whether the fit was constrained to physically consistent values
     rows           equations of the fit
     samples        conditioned samples of the logs, or of segments of them
@@ -65,7 +65,10 @@ class DiagnosticData:
         return self.estimate.regressor.joint_names
 
     def columns(self, motion: Motion, *, with_dropped: bool = False) -> Array:
-        """Return the columns (N, n, p) of the estimate, zero for dropped parameters unless they are asked for."""
+        """Return the columns (N, n, p) of the estimate.
+
+        Columns of dropped parameters are zero, unless `with_dropped`.
+        """
         regressor = self.estimate.regressor
         Y = regressor.dense(regressor.parts(*motion))
         if not with_dropped:
@@ -73,14 +76,14 @@ class DiagnosticData:
         return np.asarray(Y)
 
     def weight_columns(self, q: Array, directions: Array | None) -> Array:
-        """Return the columns (N, n, p) of links and rotors at rest; all others are zero."""
+        """Return the columns (N, n, p) of links and rotors at rest; the columns of other parameters are zero."""
         still = np.zeros_like(q)
         Y = self.columns((q, still, still, directions))
         Y[:, :, ~self.estimate.regressor.rigid] = 0.0
         return Y
 
     def predict(self, beta: Array, samples: Samples | None = None) -> Array:
-        """Return the torque (N, n) that other values predict, on other samples if they are given."""
+        """Return the torque (N, n) that other values predict, on the samples of the data or on the given ones."""
         return predict_unfiltered(self.estimate.regressor, beta, samples or self.samples)
 
     @cached_property
@@ -90,17 +93,21 @@ class DiagnosticData:
 
     @cached_property
     def free_beta(self) -> Array:
-        """Values (p,) of least squares without conditions: impossible ones reveal errors of the logs."""
+        """Values (p,) of least squares without conditions, because physically impossible values indicate errors of the
+        logs.
+        """
         return LeastSquares(dropped=self.estimate.values.dropped).fit(self.rows).beta
 
     @cached_property
     def friction_beta(self) -> Array:
-        """Values (p,) of the friction parameters of the fit without conditions; all others are zero."""
+        """Values (p,) of the friction parameters of the fit without conditions; other values are zero."""
         return np.where([parameter.is_friction for parameter in self.estimate.parameters], self.free_beta, 0.0)
 
     @cached_property
     def correction(self) -> Finding | None:
-        """The input that the robot file's inertial parameters contradict; None if they agree or are missing."""
+        """Correction of an input that the robot file's inertial parameters contradict; None if they agree or are
+        missing.
+        """
         return find_correction(compare_with_file(self.robot, self.samples))
 
     @cached_property
@@ -124,13 +131,15 @@ class DiagnosticData:
 
     @cached_property
     def independent_blocks(self) -> list[Block]:
-        """Blocks, or phases of a motion that repeats, whose residuals do not repeat one another."""
+        """Blocks of the rows or, if a motion repeats, phases of it, so that residuals of different blocks do not repeat
+        each other.
+        """
         blocks = weighted_blocks(self.estimate, self.rows.independent_blocks)
         return [block for block in blocks if all(block.information.counts)]
 
     @cached_property
     def smooth(self) -> SmoothRows | None:
-        """Smooth rows; None if there are too few of them, or the robot has loops."""
+        """Smooth rows; None if there are too few rows, or the robot has loops."""
         if self.estimate.robot.loops:
             return None
         estimate = self.estimate
@@ -139,7 +148,7 @@ class DiagnosticData:
 
     @cached_property
     def smooth_fit(self) -> Residuals | None:
-        """Residuals of a fit to the smooth rows as they are."""
+        """Residuals of a fit to the smooth rows without a correction."""
         return None if self.smooth is None else self.smooth.fit()
 
     @cached_property
@@ -148,10 +157,11 @@ class DiagnosticData:
 
             uncertainty^2 = mean over such motion of  sum_j y_j^T C y_j  /  sum_j mean tau_j^2 of the log
 
-        C is the covariance of a fit of all parameters to the smooth rows: dropped ones may be zero on the motion of the
-        log alone. Friction that the speeds do not separate from other friction of
-        its joint is as uncertain as the largest friction of the fit there: a joint that turns one way does not separate
-        an offset from Coulomb friction, which is not reason to expect an offset of thousands of N m.
+        C is the covariance of a fit of all parameters to the smooth rows, including dropped ones, which may have an
+        effect on another motion. If the speeds do not separate a friction coefficient from other friction of its joint,
+        its standard deviation is the largest friction of the joint in the fit. For example, a joint that turns in one
+        direction does not separate an offset from Coulomb friction, but an offset of thousands of N m is still not
+        expected.
         """
         if self.smooth is None:
             return None
@@ -184,7 +194,9 @@ class DiagnosticData:
         return (self.uncertainty or 0.0) > limit.MAX_UNCERTAINTY
 
     def _normal_with_priors(self, smooth: SmoothRows) -> Array:
-        """Return the normal matrix (p, p) with priors of inseparable friction (see `uncertainty`)."""
+        """Return the normal matrix (p, p) with priors for friction that the speeds do not separate (see
+        `uncertainty`).
+        """
         normal, groups = smooth.normal, prior_groups(tuple(self.estimate.parameters))
         sizes = np.diag(normal).copy()
         squares, is_inseparable = sizes * self.estimate.beta**2, groups.precisions(normal[None])[0] > 0

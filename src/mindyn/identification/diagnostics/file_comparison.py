@@ -1,7 +1,7 @@
 """`FileComparison`: compare the torque of a log with that of the robot file's inertial parameters, joint by joint.
 
-T is the inverse dynamics of the file's parameters; at strong joints T is large. Both torques are compared after
-removing the part that friction, offset and rotor inertia alone explain.
+T is the inverse dynamics of the file's parameters; strong joints are those with a large T. Before both torques are
+compared, the part that friction, offset and rotor inertia alone explain is removed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mindyn.robots.robot import Robot
 ROWS: Final = 300
 """Number of evenly spread rows that are compared, after a low pass of `SMOOTH_CUTOFF_HZ`."""
 FILE_ACCURACY: Final = 0.05
-"""Fraction of a torque that the masses of a file never explain."""
+"""Fraction of a torque that the masses of a robot file never explain, because they are not exact."""
 RANK_TOLERANCE: Final = 1e-9
 SPEED_WIDTH: Final = 0.05
 """Width of the friction's transition around zero velocity, relative to the rms speed of the joint."""
@@ -53,7 +53,9 @@ class FileComparison:
     tau: Array
 
     def file_torque(self, gravity: Array | None = None, moved: Array | float = 0.0) -> Array:
-        """Return the torque (N, n) of the file's inertial parameters, under another gravity or with joints moved."""
+        """Return the torque (N, n) of the file's inertial parameters, with another gravity or with positions of joints
+        changed.
+        """
         q, still = (self.q + moved).T, np.zeros_like(self.q.T)
         torque = np.asarray(self.function(q, self.qd.T, self.qdd.T)).T
         if gravity is not None:  # the torque is linear in gravity
@@ -62,7 +64,7 @@ class FileComparison:
         return torque
 
     def compare(self, joint: int, tau: Array, T: Array) -> tuple[float, float, float]:
-        """Return the slope of tau (N,) on T (N,), the power of the remainder, and the power of tau.
+        """Return the slope between tau (N,) and T (N,), the power of the remaining residual, and the power of tau.
 
         Friction, offset and rotor inertia are removed from both first.
         """
@@ -74,14 +76,14 @@ class FileComparison:
         return slope, float(rest @ rest), float(tau @ tau)
 
     def strong(self, T: Array) -> tuple[int, ...]:
-        """Return the joints at which T is large and the logged torque is not constant."""
+        """Return the strong joints: T is large, and the logged torque is not constant."""
         sizes = np.array([self.compare(j, T[:, j], T[:, j])[2] for j in range(T.shape[1])])
         logged = np.ptp(self.tau, axis=0) > CONSTANT_TORQUE_RANGE * np.abs(self.tau).max(axis=0)
         return tuple(int(j) for j in np.flatnonzero((sizes > limit.MIN_COMPARED_FRACTION**2 * sizes.max()) & logged))
 
     def misfit(self, T: Array, tau: Array | None = None, joints: Collection[int] | None = None) -> Array:
-        """Return (2,) the arithmetic and geometric mean over strong joints of the fraction of power that s T leaves, s
-        >= 0.
+        """Return the arithmetic and the geometric mean (2,) over strong joints of the fraction of power that s T does
+        not explain, s >= 0.
         """
         shares = []
         for joint in self.strong(T) if joints is None else joints:
@@ -92,16 +94,17 @@ class FileComparison:
         return np.array([np.mean(shares), np.exp(np.mean(np.log(np.array(shares) + FILE_ACCURACY**2)))])
 
     def corrected_misfit(self, T: Array, other: Array, tau: Array | None = None) -> Array:
-        """Return the misfits (2, 2) of T and of another hypothesis over the joints that are strong in either.
+        """Return the misfits (2, 2) of T and of another hypothesis, over the joints that are strong in at least one of
+        them.
 
-        The other hypothesis may come with another torque. If each hypothesis were compared over different joints, the
-        one that drops the worst joints would win.
+        The other hypothesis may have another torque. If the hypotheses were compared over different joints, a
+        hypothesis without the worst joints would appear better.
         """
         joints = sorted({*self.strong(T), *self.strong(other)})
         return np.array([self.misfit(T, joints=joints), self.misfit(other, tau, joints)])
 
     def lever(self, joint: int) -> float:
-        """Return the largest distance, in m, between the joint's axis and the weight that it carries, according to the
+        """Return the largest distance, m, between the joint's axis and the weight that it carries, according to the
         file.
         """
         still = np.zeros_like(self.q.T)
@@ -120,7 +123,7 @@ class FileComparison:
 
 
 def compare_with_file(robot: Robot, samples: Samples) -> FileComparison | None:
-    """Compare a log with the robot file; None if loops, missing masses or too few rows leave nothing to compare."""
+    """Compare a log with the robot file. Return None if loops, missing masses or too few rows make this impossible."""
     n = len(samples.joint_names)
     if robot.loops or not states_masses(robot) or len(samples) < limit.MIN_ROWS_PER_PARAMETER * n:
         return None
@@ -151,8 +154,9 @@ def _inverse_dynamics(robot: Robot) -> Function:
 
 
 def states_masses(robot: Robot) -> bool:
-    """Return whether all links have masses and centres that are not placeholders; invalid inertia tensors do not
-    matter.
+    """Return whether all links have masses and centres that are not placeholders.
+
+    Invalid inertia tensors are allowed.
     """
     if any(link.phi is None for link in robot.links):
         return False

@@ -18,7 +18,7 @@ RICHER: Final = (
 
 
 def run(data: DiagnosticData) -> list[Finding]:
-    """Return findings about joints that do not move, insufficient excitation, and few equations."""
+    """Return findings on joints that do not move, insufficient excitation, and too few equations."""
     return [*_find_still_joints(data), *_find_poor_excitation(data), *_find_few_equations(data)]
 
 
@@ -38,7 +38,9 @@ def _find_still_joints(data: DiagnosticData) -> Iterator[Finding]:
 
 
 def _find_poor_excitation(data: DiagnosticData) -> Iterator[Finding]:
-    """Compare the torque uncertainty on other motion with the torque; physical consistency reduces it."""
+    """Compare the uncertainty of the torque on other motion with the torque; a consistent fit may have a larger
+    uncertainty.
+    """
     uncertainty = data.uncertainty or 0.0
     if uncertainty <= limit.MAX_UNCERTAINTY:
         return
@@ -51,11 +53,12 @@ def _find_poor_excitation(data: DiagnosticData) -> Iterator[Finding]:
 
 
 def _find_few_equations(data: DiagnosticData) -> Iterator[Finding]:
-    """Compare the numbers N of equations and p of parameters: differences of energy have N intervals.
+    """Compare the number N of equations with the number p of parameters; energy differences have N intervals.
 
-    The expected squared error on other motion is that of the noise times 1 + p / (N - p - 1): up to N = 2 p + 1, half
-    of it and more is due to the parameters. Energy differences of three simulated arms have 1.0 to 1.3 times the error
-    of a long log if the root of this factor is at most 1.4, 1.6 to 4 times at 1.8 to 2.6, 12 to 100 times from 4.5 on.
+    The expected squared error on other motion is that of the noise times 1 + p / (N - p - 1). Up to N = 2 p + 1, errors
+    of the parameters cause at least half of it. Fits of energy differences of three simulated arms have 1.0 to 1.3
+    times the error of a long log if the root of this factor is at most 1.4, 1.6 to 4 times if it is 1.8 to 2.6, and 12
+    to 100 times if it is 4.5 or more.
     """
     estimate = data.estimate
     count = sum(residual.rows for residual in estimate.data.residuals)

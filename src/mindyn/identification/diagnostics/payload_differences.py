@@ -1,9 +1,10 @@
 """Diagnose the payload: logs with different payloads, or a payload that changes within a log.
 
-A payload on the last link changes its ten parameters, and through them the base values: beta + K_last phi in one log,
-beta in the others. Models with and without phi are fitted to every second block and validated on the blocks between.
-Both hypotheses fit separate friction and offsets in that log, because these differ between logs for other reasons. If
-phi explains more of the log's torque, in block after block, then the log has a different payload.
+A payload on the last link changes the ten parameters of the link, and thus the base values: beta + K_last phi in one
+log, beta in the others. Models with and without phi are fitted to every second block, and validated on the other
+blocks. Both models have separate friction and offsets for that log, because friction differs between logs for other
+reasons too. If phi explains significantly more of the log's torque, consistently from block to block, the log has a
+different payload.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from mindyn.regression.information import Information, add_information, solve, t
 from mindyn.robots.edits import find_load_carrier
 
 SPLIT_STEP: Final = 2
-"""Blocks between the positions at which a change of payload within a log is tried."""
+"""Number of blocks between the positions at which a change of payload within a log is tried."""
 
 
 class _Change(NamedTuple):
@@ -48,12 +49,12 @@ class _Change(NamedTuple):
 
     @property
     def has_mass(self) -> bool:
-        """Whether the mass is significant; an LWR4+ that repeats one motion gains 0.16 by a payload without mass."""
+        """Whether the mass is significant. (An LWR4+ that repeats one motion gains 0.16 by a payload without mass.)"""
         return abs(self.mass) > limit.SIGNIFICANT * self.deviation and abs(self.mass) >= limit.MIN_LOAD_KG
 
 
 def run(data: DiagnosticData) -> list[Finding]:
-    """Return a finding if a log, or the rest of a log from some point on, needs a different payload."""
+    """Return a finding if a log, or the part of a log after some instant, has a different payload."""
     try:
         carrier = find_load_carrier(data.estimate.robot, None)
     except InputError:  # with loops, the link that carries the payload is ambiguous
@@ -67,7 +68,7 @@ def run(data: DiagnosticData) -> list[Finding]:
 
 
 class _PayloadFit(NamedTuple):
-    """Values (p,) in the loaded blocks, and the first change with its deviation: the mass of a payload."""
+    """Values (p,) in the loaded blocks, and the first additional value (the mass of a payload) with its deviation."""
 
     loaded: Array
     mass: float
@@ -111,7 +112,9 @@ class _Changes:
         return max(significant, key=lambda candidate: candidate.gain.mean * candidate.blocks, default=None)
 
     def _changes_within(self, log: int) -> Iterator[_Change]:
-        """Try a change from each block of the log to its end; other logs have the payload of its beginning."""
+        """Try a change from each block of the log to its end; other logs are assumed to have the payload of the log's
+        beginning.
+        """
         numbers = [k for k, block in enumerate(self.blocks) if block.log == log]
         last = self.blocks[numbers[-1]].span[1] if numbers else 0
         for k in numbers[limit.MIN_LOAD_BLOCKS : len(numbers) - limit.MIN_LOAD_BLOCKS + 1 : SPLIT_STEP]:

@@ -1,9 +1,10 @@
 """Describe the pattern of each joint's residual for report and terminal, with a remedy.
 
-Each pattern has a signature: columns that such a residual follows. Examples are the torque's rate for a delay, the load
-times the direction for load-dependent friction, and powers of the speed for another friction curve. The pattern is the
-signature that explains the largest fraction of the residual's power. Without any, a residual above the frequencies of
-the motion is noise, as far as it is flat. Messages state the pattern and no cause: several causes share a signature.
+Each pattern has a signature: columns that explain such a residual. Examples are the derivative of the torque for a
+delay, the load times the direction for load-dependent friction, and powers of the speed for another friction curve. The
+pattern with the signature that explains the largest fraction of the residual's power is reported. If no signature
+explains enough, the part of the residual above the frequencies of the motion counts as noise if its spectrum is flat.
+Messages name the pattern and no cause, because several causes have the same signature.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ REMEDIES: Final[dict[Pattern, str]] = {
 
 
 def find_patterns(predictions: Sequence[TorquePrediction]) -> tuple[Finding | None, ...]:
-    """Return the pattern of each joint's residual in the longest log; None if no signature is evident."""
+    """Return the pattern of each joint's residual in the longest log; None if no signature explains the residual."""
     longest = max(predictions, key=lambda prediction: len(prediction.scored))
     joints: int = longest.measured.shape[1]
     if len(longest.scored) < MIN_SCORED_ROWS:
@@ -96,7 +97,7 @@ def _pattern(prediction: TorquePrediction, joint: int, floor: float) -> tuple[Pa
 
 
 def _signatures(prediction: TorquePrediction, joint: int) -> dict[Pattern, Array]:
-    """Return, for each pattern, the columns (k, c) at the scored rows that its residual follows."""
+    """Return for each pattern its columns (k, c) at the scored rows."""
     q, qd, qdd = (getattr(prediction.samples, name)[prediction.scored, joint] for name in ("q", "qd", "qdd"))
     torque = prediction.predicted[:, joint]
     rate = np.zeros_like(torque)
@@ -115,8 +116,9 @@ def _signatures(prediction: TorquePrediction, joint: int) -> dict[Pattern, Array
 
 
 def _explained_power(left: Array, columns: Array) -> float:
-    """Return the fraction of the power of `left` that the columns explain, without its mean unless the column is
-    constant.
+    """Return the fraction of the power of `left` that the columns explain.
+
+    The mean is removed first, unless the column is constant.
     """
     if columns.shape[1] == 1 and np.ptp(columns) == 0:
         return float(left.mean() ** 2 / np.mean(left**2))
@@ -130,8 +132,8 @@ def _explained_power(left: Array, columns: Array) -> float:
 
 
 def _near_reversals(prediction: TorquePrediction, joint: int) -> float:
-    """Return the fraction of the residual's power near changes of direction; 0 if it is at most twice their time
-    fraction.
+    """Return the fraction of the residual's power near reversals of direction; 0 if it is at most twice their fraction
+    of the time.
     """
     qd, reach = prediction.samples.qd[:, joint], max(1, round(NEAR_REVERSAL_S * prediction.samples.rate_hz))
     turns = np.flatnonzero(

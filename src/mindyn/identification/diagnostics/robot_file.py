@@ -1,16 +1,17 @@
 """Compare the log with the robot file's inertial parameters to find wrong user input.
 
-A file's masses are rarely exact, but good enough: on sound logs of four measured arms, the torque of the joints that
-carry weight is 0.85 to 2 times that of the file's parameters plus friction (2 with a payload that the file lacks), and
-the file explains all but 7 to 14 % of it. A wrong joint zero, a reversed sign, currents read as torques, or another
-gravity each make the two disagree in a characteristic way, which the right correction removes.
+The masses in a file are rarely exact, but good enough for this comparison. On sound logs of four measured arms, the
+torque of the joints that carry weight is 0.85 to 2 times the torque of the file's parameters plus friction (2 with a
+payload that the file does not contain), and the file explains all but 7 to 14 % of it. A wrong joint zero, a reversed
+sign, currents that are read as torques, or another gravity each cause a characteristic difference, which the right
+correction removes.
 
     tau_j = s_j T_j(q + delta, qd, qdd; g) + fv qd_j + fc tanh(qd_j / w) + fo + I qdd_j,   j in the strong joints
 
-T is the inverse dynamics of the file's parameters; at strong joints T is large. The misfit of a correction is the mean
-over the strong joints of the ratio of residual power to torque power, both after removing the part that friction,
-offset and rotor alone explain. The geometric mean is used besides the arithmetic one, so that a joint with wrong masses
-in the file does not hide the others.
+T is the inverse dynamics of the file's parameters; strong joints are those with a large T. The misfit of a correction
+is the mean over the strong joints of the ratio of residual power to torque power, both after the part that friction,
+offset and rotor alone explain is removed. Both the arithmetic and the geometric mean are used, so that one joint with
+wrong masses in the file does not hide the improvement at other joints.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from mindyn.identification.diagnostics.file_comparison import FileComparison
 
 THOUSAND: Final = 1000.0
 TURNS: Final = 4
-"""Number of alternations between fitting slopes and fitting gravity."""
+"""How often slopes and gravity are fitted alternately."""
 NEAR_DEG: Final = 22.5
-"""Largest joint zero that is tried if the misfit is not large."""
+"""Degrees: largest error of a joint zero that is tried if the misfit is not large."""
 
 Correction = tuple[Array, Finding | None]
 """Misfits (2, 2) before and after a correction, and its finding; None for a correction of the file's masses."""
@@ -62,7 +63,7 @@ def _wrong_sign(joints: tuple[str, ...]) -> Finding:
 
 
 def wrong_gravity(gravity: Array, degrees: float) -> Finding:
-    """Return the finding that gravity has another direction, off by some degrees."""
+    """Return the finding that gravity has another direction than the robot file, by some degrees."""
     vector = " ".join(f"{component + 0.0:.3g}" for component in gravity)
     message = f"gravity is {degrees:.0f} degrees off the given direction: the torque fits ({vector}) m/s^2 in the base"
     remedy = f"Pass --gravity {vector}, or --mount; measure the slope if the base is not level"
@@ -70,7 +71,7 @@ def wrong_gravity(gravity: Array, degrees: float) -> Finding:
 
 
 def find_correction(compared: FileComparison | None) -> Finding | None:
-    """Return the finding on the input that the robot file contradicts; None if it agrees, or has no inertial
+    """Return the finding on an input that the robot file contradicts; None if it agrees, or has no inertial
     parameters.
     """
     if compared is None:
@@ -92,7 +93,7 @@ def find_correction(compared: FileComparison | None) -> Finding | None:
 
 
 def _wrong_scale(slopes: Array) -> Finding | None:
-    """Return the finding on a torque of the right shape whose scale neither masses nor a payload explain."""
+    """Return the finding on a torque with the right shape but a scale that neither masses nor a payload explain."""
     if slopes.max() >= 1 / limit.MAX_SCALE and slopes.min() <= limit.MAX_SCALE:
         return None
     factor = float(np.exp(np.log(slopes).mean()))
@@ -117,7 +118,7 @@ def is_about_1000(factor: float) -> bool:
 
 
 def _corrections(compared: FileComparison, T: Array, misfit: Array) -> Iterator[Correction]:
-    """Try corrections of a single input each."""
+    """Try corrections, each of a single input."""
     names, strong = compared.robot.primary_names, compared.strong(T)
     if sqrt(misfit[0]) > limit.MIN_MISFIT:
         for joint in strong:
@@ -167,9 +168,9 @@ def _find_swapped_sizes(compared: FileComparison, T: Array) -> Finding | None:
 
 
 def _tilt(compared: FileComparison, T: Array) -> Iterator[Correction]:
-    """Try the direction of gravity that fits the torque best, as for a base that is not level.
+    """Try the direction of gravity that fits the torque best, which corrects a base that is not level.
 
-    The torque is linear in gravity for given slopes of the joints: both are fitted in turn.
+    For given slopes of the joints, the torque is linear in gravity; slopes and gravity are fitted alternately.
     """
     gravity = compared.robot.gravity
     size, slopes = float(np.linalg.norm(gravity)), dict.fromkeys(compared.strong(T), 1.0)
@@ -210,7 +211,9 @@ def _degrees_between(vector: Array, other: Array) -> float:
 
 
 def _reverse_joint(compared: FileComparison, T: Array) -> Iterator[Correction]:
-    """Try gravity along another axis; and all torques reversed, which gravity upside down equals but for friction."""
+    """Try gravity along another axis, and reversed torques of all joints, which differ from reversed gravity only by
+    friction.
+    """
     gravity = compared.robot.gravity
     size = float(np.linalg.norm(gravity))
     for axis, sign in product(range(3), (1.0, -1.0)) if size > 0 else ():
@@ -233,7 +236,10 @@ def _friction_drives(compared: FileComparison, T: Array) -> bool:
 
 
 def _zero(compared: FileComparison, joint: int, T: Array, least_deg: float) -> Correction:
-    """Try joint zeros, coarsely and then finely; return no finding if a centre of mass explains as much."""
+    """Try joint zeros, first with large steps, then with small ones.
+
+    Return no finding if another centre of mass explains as much.
+    """
     if compared.robot.primary_joints[joint].kind == "prismatic":
         return np.ones((2, 2)), None
     unit = np.eye(len(compared.robot.primary_names))[joint]

@@ -1,8 +1,9 @@
 """Every threshold that decides whether a finding about a log appears.
 
 The rates come from `make study NAME=spoiled`: 100 sound logs and 100 logs with each fault, of random arms with 4 to 7
-joints, identified with given settings. `f` counts false alarms among sound logs, `m` misses among faulty logs; 0 of 100
-bounds a rate by 3.6 %. Names such as `zero 10` are faults of that study.
+joints, identified with given settings. `f` is the number of false alarms in 100 sound logs, and `m` the number of
+missed faults in 100 faulty logs. If none of 100 occurs, the true rate is below 3.6 % (95 % interval). Names such as
+`zero 10` are faults of that study.
 
 False alarms of 100 logs, in brackets those of version 0.2.0: sound 0 (0), no file 0, set 1, impact 1. Misses: zero 10 1
 (1), zero 90 0 (0), current 0 (0), unit 0 (0), sign 3 (0), reversed 0, swapped 7, sideways 0 (0), slope 0 (0),

@@ -1,7 +1,7 @@
 """Diagnose the timing: torque that is delayed or leads relative to the motion, at all joints or at one.
 
-`delays` estimates each delay next to friction curves of other shapes and an elastic joint, which leave residuals that a
-shift of the torque explains too.
+`delays` fits each delay together with other friction curves and joint elasticity, because a friction or elasticity that
+is not modelled leaves residuals that look like a delay.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from mindyn.logs.delay_scan import scan_delay
 
 
 def run(data: DiagnosticData) -> list[Finding]:
-    """Return findings about torque that is delayed or leads relative to the motion."""
+    """Return findings on torque that is delayed or leads relative to the motion."""
     return [*_applied_delay(data), *_common_delay(data), *_joint_delays(data)]
 
 
 def _applied_delay(data: DiagnosticData) -> Iterator[Finding]:
-    """Report the delay between torque and motion that the fit compensates for, if it is longer than a sample."""
+    """Report the delay between torque and motion that the fit corrects, if it is longer than a sample."""
     conditioning = data.estimate.settings.conditioning
     if conditioning is None:
         return
@@ -45,7 +45,7 @@ def _applied_delay(data: DiagnosticData) -> Iterator[Finding]:
 
 
 def _common_delay(data: DiagnosticData) -> Iterator[Finding]:
-    """Compare the torque with the part that any model could explain, at each delay."""
+    """At each delay, compare the torque with the part of it that any model could explain."""
     delay, conditioning = scan_delay(data.samples), data.estimate.settings.conditioning
     if conditioning is None or not delay.is_noticeable or abs(delay.seconds) * data.samples.rate_hz < 1:
         return

@@ -5,9 +5,9 @@ A drift and a gain are additional columns of the fit,
     drift    t_b F_j beta     t_b the time of block b, -1/2 to 1/2 through the logs; F_j columns of joint j's friction
     gain     Y_j beta         in the rows of joint j alone
 
-whose coefficient is a fraction of the friction, or of the torque. A jackknife over blocks gives its deviation, because
-the residuals of an arm are correlated over whole motions. Only ratios of gains are identifiable: a common factor on all
-torques is equivalent to other masses.
+and their coefficients are relative to the friction, or to the torque. The standard deviation of a coefficient comes
+from a jackknife over blocks, because the residuals of an arm are correlated over whole motions. Only ratios of gains
+are identifiable, because a common factor on all torques is equivalent to other masses.
 """
 
 from __future__ import annotations
@@ -36,11 +36,13 @@ UNKNOWN: Final = (
 )
 COMPARED_ROWS: Final = 2000
 ALIKE: Final = 0.7
-"""Fraction of the best gain's explained sum of squares from which another joint is also named."""
+"""Another joint is also named if its gain explains at least this fraction of the sum of squares that the best gain
+explains.
+"""
 
 
 def run(data: DiagnosticData) -> list[Finding]:
-    """Return findings about the torque of the logs."""
+    """Return findings on the torque of the logs."""
     checks = (
         _find_constant,
         _find_unsigned,
@@ -68,7 +70,7 @@ def _find_constant(data: DiagnosticData) -> Iterator[Finding]:
 
 
 def _find_unsigned(data: DiagnosticData) -> Iterator[Finding]:
-    """Find torques that stop at zero although the joint moves both ways."""
+    """Find torques that stop at zero although the joint moves in both directions."""
     tau, qd = _has_values(data), data.samples.qd
     moves_both_ways = (qd.min(axis=0) < 0) & (qd.max(axis=0) > 0)
     unsigned = tuple(
@@ -96,7 +98,9 @@ def _find_saturation(data: DiagnosticData) -> Iterator[Finding]:
 
 
 def _is_unsigned(tau: Array) -> bool:
-    """Return whether a torque stops at zero on one side, as the size of a current does: zero is not a limit."""
+    """Return whether a torque stops at zero on one side, like the magnitude of a current; zero is not a physical
+    limit.
+    """
     return bool(tau.min() == 0 or tau.max() == 0)
 
 
@@ -128,10 +132,11 @@ def _find_unrelated(data: DiagnosticData) -> Iterator[Finding]:
 
 
 def _find_wrong_signs(data: DiagnosticData) -> Iterator[Finding]:
-    """Find joints that friction drives, or with a negative inertia while friction does not confirm the torque's sign.
+    """Find joints that friction drives, or whose inertia is negative while friction does not confirm the sign of the
+    torque.
 
-    The robot file determines the sign with more certainty (`robot_file`), and so do fits of corrected columns
-    (`columns`); they take precedence.
+    The robot file (`robot_file`) and fits of corrected columns (`wrong_columns`) determine the sign with more
+    certainty, so that their findings have priority.
     """
     samples, estimate = data.samples, data.estimate
     enough = len(samples) > limit.MIN_ROWS_PER_PARAMETER * len(estimate.beta)
@@ -151,14 +156,14 @@ def _find_wrong_signs(data: DiagnosticData) -> Iterator[Finding]:
 
 
 def _friction_power(data: DiagnosticData, samples: Samples) -> Array:
-    """Return (n,) the power that friction delivers to each joint, relative to the power of its torque."""
+    """Return the power (n,) that friction delivers to each joint, relative to the power of its torque."""
     power = np.abs(samples.tau * samples.qd).sum(axis=0)
     delivered = -(data.predict(data.friction_beta, samples) * samples.qd).sum(axis=0)
     return np.asarray(np.where(power > 0, delivered / np.where(power > 0, power, 1.0), 0.0))
 
 
 def _has_negative_inertia(data: DiagnosticData, samples: Samples) -> NDArray[np.bool_]:
-    """Return (n,) whether M_jj is negative at every sample and causes a noticeable torque."""
+    """Return for each joint (n,) whether M_jj is negative at every sample and causes a noticeable torque."""
     beta, zeros = data.free_beta, np.zeros_like(samples.q)
     at_rest = data.predict(beta, replace(samples, qdd=zeros))
     flags = []
@@ -171,7 +176,9 @@ def _has_negative_inertia(data: DiagnosticData, samples: Samples) -> NDArray[np.
 
 
 def _find_unexplained(data: DiagnosticData) -> Iterator[Finding]:
-    """Compare the part of the residuals that is correlated from row to row, unlike white noise, with the torque."""
+    """Compare the residuals with the torque; only the part of the residuals counts that is correlated from row to row,
+    unlike noise.
+    """
     residuals, samples = data.residuals, data.samples
     same = samples.segments[1:] == samples.segments[:-1]
     lasting = np.maximum(0.0, (residuals[1:] * residuals[:-1])[same].sum(axis=0) / max(1, same.sum()))

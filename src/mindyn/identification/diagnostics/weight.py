@@ -5,14 +5,14 @@ Two hypotheses explain the torque of joint j:
     with weight      tau_j = s (Y_j(q, qd, qdd) phi) + F_j f + e
     without weight   tau_j = s (Y_j(q, qd, qdd) - Y_j(q, 0, 0)) phi + s Y_j(q, 0, 0) r + F_j f + e
 
-Y is the regressor of the standard parameters phi, which are those of the file up to a stated error; s is an error of
+Y is the regressor of the standard parameters phi, which are those of the file with an assumed error; s is an error of
 the scale (a current, a unit, a reversed sign), r the weight that remains after an inexact compensation, F friction and
-offset, of any size, and e noise. The marginal likelihood of each hypothesis integrates over phi and f, so a motion for
-which another inertia looks like weight decides nothing by itself: it depends on how far phi must leave the file.
+offset of any size, and e noise. The marginal likelihood of each hypothesis integrates over phi and f. If another
+inertia could look like weight in a motion, the result therefore depends on how far phi must deviate from the file.
 Gravity along the other axes of the base is tried too: with a small scale, it can imitate a torque without weight. The
 torque counts as weightless only if that hypothesis is much more likely than the weight of the file, not less likely
-than gravity along another axis, *and* explains the torque at the joints that carry weight in this log; a joint whose
-weight hardly varies in the log is not evidence.
+than gravity along another axis, *and* explains the torque at the joints that carry weight in this log. Joints whose
+weight hardly varies in the log are not used.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.robots.robot import Robot
 
 ROWS: Final = 300
-"""Largest number of rows, evenly spread, that are compared."""
+"""Largest number of evenly spread rows that are compared."""
 MASS_ERROR: Final = 0.5
 """Standard deviation of the file's masses, relative; first moments and inertias scale with the mass."""
 CENTRE_ERROR: Final = 0.15
@@ -42,21 +42,25 @@ INERTIA_ERROR: Final = 0.5
 ROTOR_RATIO: Final = 2.0
 """Standard deviation of an unknown rotor inertia, relative to the inertia of the links at its joint."""
 REMAINDER: Final = 0.2
-"""Standard deviation of the weight of a link that a controller leaves in the torque, whose own masses are not exact."""
+"""Standard deviation of the weight, relative to that of a link, that remains in the torque because the controller's
+masses are not exact.
+"""
 MODEL_ERROR: Final = 0.05
-"""Part of a torque that no rigid body explains, such as friction of another shape: added to the noise."""
+"""Fraction of a torque that no rigid body explains, such as friction of another shape; it is added to the noise."""
 SCALES: Final = np.exp(np.linspace(np.log(1e-4), np.log(1e4), 41))
 SCALE_ERROR: Final = 0.7
 """Standard deviation of ln s."""
 OTHER_PRICE: Final = np.log(100.0)
-"""Price, in nats, of a reversed torque or of gravity along another axis of the base."""
+"""Nats that are subtracted from the log likelihood for a reversed torque, or for gravity along another axis of the
+base.
+"""
 MIN_LINK_LENGTH_M: Final = 0.05
 RANK_TOLERANCE: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class WeightEvidence:
-    """How a log speaks about the weight in its torque.
+    """Evidence of a log on whether its torque contains the weight of the links.
 
     nats       by how much the logarithm of the likelihood is larger without weight than with the weight of the file
     others     the same, compared with the best of the other directions of gravity, less their price
@@ -82,12 +86,12 @@ class WeightEvidence:
 def weigh(robot: Robot, q: Array, qd: Array, qdd: Array, tau: Array) -> WeightEvidence | None:
     """Compare a torque (N, n) with and without the weight of the file's links.
 
-    Return None if there are too few rows, or no weight varies in them.
+    Return None if there are too few rows, or if no weight varies in the rows.
 
     Parameters
     ----------
     robot : Robot
-        Without drives; every link has inertial parameters.
+        Robot without drives; every link has inertial parameters.
     q, qd, qdd, tau : ndarray, shape (N, n)
         Smooth motion and torque of the primary joints.
     """
@@ -153,13 +157,13 @@ class _Joint:
     def compare(
         self, Y: Array, phi: Array, deviations: Array, mass_scale: Array, more: Array | None = None
     ) -> tuple[float, float]:
-        """Return the largest log likelihood over the scales, and the rms remainder beyond noise there, relative to the
-        torque.
+        """Return the largest log likelihood over the scales, and the rms residual beyond noise at that scale, relative
+        to the torque.
 
             tau = s m + e',   e' ~ N(0, s^2 A A^T + sigma^2),   A = Y Sigma^1/2
 
-        Friction and offset are projected out of both sides. `more` (N, k) are further columns of A, whose size does
-        not grow with the scale: otherwise a large scale would turn what is left of the weight into all of it.
+        Friction and offset are projected out of both sides. `more` (N, k) are further columns of A that do not grow
+        with the scale. (If they did, a large scale could turn a small remaining weight into the full weight.)
         """
         A = np.column_stack([Y * deviations, (Y * phi) @ mass_scale, self.rotor])
         mean, tau, A = (self._project(x) for x in (Y @ phi, self.tau, A))
@@ -189,7 +193,9 @@ class _Joint:
 
 
 def _decompose(A: Array, mean: Array, tau: Array) -> tuple[Array, Array, Array, Array, Array]:
-    """Return the singular values of A, mean and torque along its left vectors, and what both have beyond them."""
+    """Return the singular values of A, the components of mean and torque along its left vectors, and the rest of
+    both.
+    """
     U, d, _ = np.linalg.svd(A, full_matrices=False)
     m, t = U.T @ mean, U.T @ tau
     return d, m, t, mean - U @ m, tau - U @ t
@@ -203,9 +209,10 @@ def _basis(columns: Array) -> Array:
 
 
 def _prior(robot: Robot) -> tuple[Array, Array, Array]:
-    """Return phi (p,) of the file, the deviations (p,) of its elements, and those (p, links) with the masses.
+    """Return phi (p,) of the file, the standard deviations (p,) of its elements, and the deviations (p, links) due to
+    the masses.
 
-    The third is one column per link: all parameters of a link scale with its mass.
+    The third result has one column for each link, because all parameters of a link scale with its mass.
     """
     phi, deviations = [], []
     for joint, link in zip(robot.joints, robot.links, strict=True):
@@ -227,7 +234,9 @@ def _tensor(phi: Array) -> Array:
 
 
 def standard_columns(robot: Robot, q: Array, qd: Array, qdd: Array) -> list[Array]:
-    """Return the regressor (N, n, p) of the standard parameters without gravity, and at rest for each axis of it."""
+    """Return the regressor (N, n, p) of the standard parameters without gravity, and at rest with gravity along each
+    axis.
+    """
     dynamics, still = _regressors(replace(robot, gravity=np.zeros(3))), np.zeros_like(q)
     return [_columns(dynamics[0], q, qd, qdd), *(_columns(function, q, still, still) for function in dynamics[1:])]
 

@@ -1,8 +1,8 @@
 """Find swapped or reversed columns and a wrong direction of gravity from the motion alone, without known masses.
 
-The torques of an arm are not independent: the torques of one joint determine the parameters of all links beyond it. If
-columns are swapped or reversed, no parameters explain all joints, and friction appears to drive some of them, usually
-not the joints with the wrong columns. Each hypothesis corrects one input and is fitted to the same smooth rows:
+The torques of an arm are not independent: the torque of one joint determines the parameters of all links beyond it. If
+columns are swapped or reversed, no parameters explain all joints. Friction then appears to drive some joints, usually
+not those with the wrong columns. Each hypothesis corrects one input and is fitted to the same smooth rows:
 
     swapped torques of two joints; reversed torque, or reversed motion, of one joint; gravity along another axis
 
@@ -29,7 +29,7 @@ from mindyn.identification.smooth_rows import Motion, Residuals, SmoothRows
 from mindyn.robots.robot import Robot
 
 ROWS: Final = 800
-"""Smooth rows that hypotheses are fitted to."""
+"""Number of smooth rows to which hypotheses are fitted."""
 
 
 class ColumnCorrection(NamedTuple):
@@ -44,9 +44,9 @@ def find_column_correction(
 ) -> ColumnCorrection | None:
     """Return the correction that explains the log; None if none does, or several kinds do.
 
-    columns  from a motion to the columns (N, n, p) of the fit
-    rigid    (p,) whether a column is of links or rotors
-    robot    without loops
+    columns  function from a motion to the columns (N, n, p) of the fit
+    rigid    (p,) whether a column belongs to links or rotors
+    robot    robot without loops
     """
     names = robot.primary_names
     rows = np.linspace(0, len(smooth.tau) - 1, min(ROWS, len(smooth.tau))).astype(np.intp)

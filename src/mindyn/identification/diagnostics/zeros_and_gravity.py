@@ -1,11 +1,12 @@
-"""Diagnose joint zeros and gravity from the motion alone, without known masses, and an implausible weight.
+"""Diagnose joint zeros and gravity from the motion alone, without known masses, and diagnose an implausible weight.
 
 A wrong joint zero rotates all links beyond the joint. Free parameters of these links absorb most of the error, and all
 of it at a vertical first joint and at the last joint. At the joints in between, the coupling terms of the links do not
 rotate with them, so that no masses fit the torque of an accurate log.
 
-If a controller removed gravity from the torque before logging, and the robot file has no masses (`weight` compares the
-torque with them), any masses explain the torque badly, and a model without weight explains it better:
+A controller may remove gravity from the torque before it is logged. If the robot file has masses, `weight` compares the
+torque with them. If it has none, models with weight explain the torque badly, and a model without weight explains it
+better:
 
     with weight      tau = Y(q, qd, qdd) beta
     without weight   tau = (Y(q, qd, qdd) - Y(q, 0, 0)) beta        for the columns of links and rotors
@@ -42,7 +43,7 @@ from mindyn.robots.robot import Robot
 TRIED_DEG: Final = (-135.0, -90.0, -45.0, -20.0, -10.0, 10.0, 20.0, 45.0, 90.0, 135.0, 180.0)
 STEPS_DEG: Final = (5.0, 2.5)
 ALIKE: Final = 1.02
-"""Also name joints whose zeros leave up to this multiple of the least residual."""
+"""Joints are also named if a correction of their zero gives a residual of at most this multiple of the smallest one."""
 
 
 def run(data: DiagnosticData) -> list[Finding]:
@@ -51,9 +52,7 @@ def run(data: DiagnosticData) -> list[Finding]:
 
 
 def find_wrong_geometry(data: DiagnosticData) -> list[Finding]:
-    """Return gravity that is absent from the torque, the correction that the robot file suggests, or else a wrong joint
-    zero from the motion alone.
-    """
+    """Return findings on absent gravity, else the correction that the robot file suggests, else a wrong joint zero."""
     if without := list(_find_absent_gravity(data)):
         return without
     columns = data.column_correction
@@ -63,7 +62,9 @@ def find_wrong_geometry(data: DiagnosticData) -> list[Finding]:
 
 
 def _find_absent_gravity(data: DiagnosticData) -> Iterator[Finding]:
-    """Find torques without gravity, in all logs or in some: by the masses of the file, or else by the motion alone."""
+    """Find torques without gravity, in all logs or in some: from the masses of the file, or else from the motion
+    alone.
+    """
     smooth = data.smooth
     if smooth is None or not np.linalg.norm(data.estimate.robot.gravity) > 0:
         return
@@ -85,7 +86,7 @@ def _find_absent_gravity(data: DiagnosticData) -> Iterator[Finding]:
 
 
 def _list_logs(data: DiagnosticData, smooth: SmoothRows) -> list[tuple[str, NDArray[np.bool_]]]:
-    """Return name and smooth rows of each file of a set; of a single file, all rows under an empty name."""
+    """Return the name and the smooth rows of each file of a set; for a single file, all rows with an empty name."""
     files = [(log.name, log.sources) if log.name else k for k, log in enumerate(data.logs)]  # a file may be in parts
     if smooth.owners is None or len(set(files)) < 2:
         return [("", np.ones(len(smooth.tau), dtype=np.bool_))]
@@ -94,8 +95,8 @@ def _list_logs(data: DiagnosticData, smooth: SmoothRows) -> list[tuple[str, NDAr
 
 
 def _weightless_ratio(data: DiagnosticData, rows: NDArray[np.bool_]) -> float | None:
-    """Return the residual of a model without weight in some smooth rows, relative to the residual there; None if it is
-    not significantly smaller.
+    """Return the residual of a model without weight relative to that with weight; None if it is not significantly
+    smaller.
     """
     smooth, given, gravity = data.smooth, data.smooth_fit, float(np.linalg.norm(data.estimate.robot.gravity))
     if smooth is None or given is None or not gravity > 0 or rows.sum() < limit.MIN_ROWS_PER_PARAMETER:
@@ -173,7 +174,7 @@ def find_implausible_weight(data: DiagnosticData) -> list[Finding]:
 
 
 def _weight_torques(data: DiagnosticData) -> Array:
-    """Return the largest torque (n,) of the weight at random positions of all joints."""
+    """Return the largest torque (n,) due to weight at random positions of all joints."""
     joints = len(data.joint_names)
     q = np.random.default_rng(0).uniform(-np.pi, np.pi, (limit.MIN_ROWS_PER_PARAMETER * joints, joints))
     segments = np.arange(len(q), dtype=np.int64)
@@ -182,7 +183,10 @@ def _weight_torques(data: DiagnosticData) -> Array:
 
 
 def find_reaches(robot: Robot) -> Array:
-    """Return the length, m, of the chain beyond each joint; the last link is taken to be as long as the mean step."""
+    """Return for each joint the length, m, of the chain beyond it.
+
+    The last link is assumed to have the mean link length.
+    """
     steps = [float(np.linalg.norm((joint.origin @ joint.tip).translation)) for joint in robot.joints]
     last = float(np.mean([step for step in steps if step > 0] or [0.0]))
     reaches = np.zeros(len(robot.joints))

@@ -2,14 +2,14 @@
 
     beta = (sum_i w_i Omega_i^T Y_i)^-1 sum_i w_i Omega_i^T tau_i    [Janot, Vandanjon, Gautier 2014, IDIM-IV]
 
-Y is the regressor at the measured motion; Omega is the regressor at the motion of the current model, simulated under
-the controller and reference of the log. Omega contains no measurement: noise of positions, of their derivatives and of
-torques averages out, and friction reverses where the simulated speeds do.
+Y is the regressor at the measured motion. Omega is the regressor at the motion of the current model, simulated with the
+controller and the reference of the log. Because Omega contains no measurement, the noise of positions, of their
+derivatives and of torques averages out, and friction changes its direction where the simulated speeds do.
 
-With equations at simulated states, the torque of the simulation is fitted to the measured one by Gauss-Newton steps
-[as DIDIM, Gautier, Janot, Vandanjon 2013]: no filter smooths the reversal of friction. DIDIM takes Omega as the
-derivatives, as if the motion did not depend on the model; under soft servos it does, so that simulations of changed
-models give the derivatives here.
+With equations at simulated states, the torque of the simulation is fitted to the measured torque by Gauss-Newton steps
+[as DIDIM, Gautier, Janot, Vandanjon 2013], so that no filter smooths the reversal of friction. DIDIM uses Omega as the
+derivatives, as if the motion did not depend on the model. With soft servos, the motion depends on the model; here, the
+derivatives come from simulations of changed models.
 """
 
 from __future__ import annotations
@@ -42,11 +42,15 @@ from mindyn.regression.settings import PLAIN_FRICTION, EquationSettings
 from mindyn.robots.robot import Robot
 
 FACTORS: Final = 4.0 ** np.arange(-1, 7)
-"""Factors on regular values: noise of accelerations makes least-squares inertias too small by an unknown factor."""
+"""Factors by which regular values are multiplied, because noise of accelerations makes least-squares inertias too small
+by an unknown factor.
+"""
 SERVO_RATE_HZ: Final = 10_000.0
-"""Rate at which the torque of a position servo is computed: held for 1 ms, it would lose kp 0.5 ms of its damping."""
+"""Hz: rate at which the torque of a position servo is computed. A torque that is held for 1 ms would reduce the damping
+by kp times 0.5 ms.
+"""
 STEP_LENGTHS: Final = 0.5 ** np.arange(8)
-"""Step lengths that are tried at once, in the lanes of one register."""
+"""Step lengths that are tried at the same time, in the lanes of one vector register."""
 LEAST_GAIN: Final = 1e-4
 """Relative decrease of the squared residuals below which steps end."""
 
@@ -60,8 +64,8 @@ class ClosedLoopInstruments(Estimator):
     controller : CandidateController, optional
         Control law and reference of the log. Default: the position servo of the log, with its targets.
     model : Estimate, optional
-        Its simulated motion gives the first instruments. Default: the least-squares estimate, or pure inertia
-        (`regular_values`) if that is indefinite or unstable.
+        Model whose simulated motion gives the first instruments. Default: the least-squares estimate; if its inertia
+        matrix is not positive definite or its motion is unstable, pure inertia (`regular_values`).
     passes : int
         Largest number of passes; each later pass takes its instruments from the previous estimate.
     equations : "measured" or "simulated"
@@ -98,7 +102,10 @@ class ClosedLoopInstruments(Estimator):
         return replace(wanted, friction=PLAIN_FRICTION)
 
     def fit(self, rows: Rows) -> Estimate:
-        """Fit the rows; the status reports whether the passes settled and whether a model was indefinite."""
+        """Fit the rows.
+
+        The status says whether the passes converged, and how often an inertia matrix was not positive definite.
+        """
         samples = rows.all_samples("closed-loop instruments")
         replay = LoopReplay(self._with_servo(rows), rows.regressor, samples)
         plain = LeastSquares(weights=self.weights).fit(rows)
@@ -139,7 +146,7 @@ class ClosedLoopInstruments(Estimator):
         return replace(self, controller=servo_law(log), start_s=start_s, control_rate_hz=control_rate_hz)
 
     def _fit_simulation(self, rows: Rows, samples: Samples, replay: LoopReplay, first: InitialModel) -> Estimate:
-        """Fit the torque of the simulation to the measured one; the best of several lengths of a step is taken."""
+        """Fit the torque of the simulation to the measured torque. Each step uses the best of several step lengths."""
         beta, motion, count, has_settled = first.beta, first.motion, 0, False
         settings = replace(rows.settings.unfiltered(), drive_parameters="stated")
         while True:
@@ -176,7 +183,7 @@ class ClosedLoopInstruments(Estimator):
 
 
 def _derivatives(replay: LoopReplay, beta: Array, deviations: Array) -> Array:
-    """Return the derivatives (p, N, n) of the simulated torque by differences; zero where it diverges."""
+    """Return the derivatives (p, N, n) of the simulated torque by differences; zero where a simulation diverges."""
     sizes = np.where(np.isfinite(deviations) & (deviations > 0), deviations, 1e-6)
     up, down = np.split(replay.run(np.concatenate([beta + np.diag(sizes), beta - np.diag(sizes)])).tau, 2)
     slopes = (up - down) / (2 * sizes)[:, None, None]
@@ -195,7 +202,7 @@ def servo_law(log: Log) -> ControlLaw:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InitialModel:
-    """A first candidate (p,), its motion and its origin; raises if the motion is unstable."""
+    """A first candidate (p,), its motion and its origin."""
 
     beta: Array
     motion: CandidateMotions
@@ -207,7 +214,7 @@ class InitialModel:
 
 
 def require_stable(motion: CandidateMotions, what: str, hint: str, subject: str) -> None:
-    """Raise `InputError` if a simulated motion is unstable; `what` names the model that moves."""
+    """Raise `InputError` if a simulated motion is unstable. `what` is the name of the model in the message."""
     if not motion.stable[0]:
         reason = "its inertia matrix is indefinite" if motion.pivots[0] <= 0 else "gains may not suit it"
         message = f"{what} is unstable under this controller ({reason})"
@@ -217,8 +224,8 @@ def require_stable(motion: CandidateMotions, what: str, hint: str, subject: str)
 def regular_values(plain: Estimate, samples: Samples) -> Array:
     """Return beta of pure inertia, about as large as in a least-squares fit: a candidate that can always be simulated.
 
-    A candidate that moves like the reference has nearly its regressor, so that one Gauss-Newton step from here is
-    nearly sufficient ["regular initialisation" of Gautier, Janot, Vandanjon 2013].
+    A candidate that follows the reference has nearly the regressor of the reference, so that one Gauss-Newton step from
+    it is nearly sufficient ["regular initialisation" of Gautier, Janot, Vandanjon 2013].
     """
     M = inertia_matrices(plain.regressor, plain.beta, samples)
     sizes = np.maximum(np.abs(np.einsum("kii->ki", M)).mean(axis=0), 1e-6)
@@ -238,7 +245,7 @@ def regular_values(plain: Estimate, samples: Samples) -> Array:
 
 
 class LoopReplay:
-    """The loop of a log, for simulation with candidates."""
+    """The control loop of a log, for simulation with candidates."""
 
     def __init__(self, settings: ClosedLoopInstruments, regressor: Regressor, samples: Samples) -> None:
         _require_simulable(regressor)
@@ -292,7 +299,7 @@ class LoopReplay:
 
 
 def _require_simulable(regressor: Regressor) -> None:
-    """Raise if forward dynamics does not support a column."""
+    """Raise an error if forward dynamics does not support a column."""
     beyond, direction = regressor.names[regressor.base.count :], regressor.friction.direction
     if beyond or direction != "sign":
         what = f"the columns {', '.join(beyond)}" if beyond else f"friction of direction {direction!r}"

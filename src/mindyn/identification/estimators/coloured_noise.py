@@ -1,8 +1,8 @@
 """Model residuals that are correlated in time as autoregressive processes, and compute the resulting covariance.
 
-With residuals e = H w, w white of variance s2 and H the shaping filter 1 / A(z), the estimate's covariance is
-P (sum_i W_i^2 s2_i |H_i Y_i|^2) P: the columns are filtered with the spectrum of the residuals, instead of with lag
-windows.
+The residuals are e = H w, where w is white noise of variance s2, and H = 1 / A(z) is the shaping filter. The covariance
+of the estimate is then P (sum_i W_i^2 s2_i |H_i Y_i|^2) P: the columns are filtered with the spectrum of the residuals;
+no lag windows are needed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Colouring:
 def colouring_of(
     regressor: Regressor, beta: Array, samples: Samples | Iterable[Samples], cutoff_hz: float | None, decimation: int
 ) -> Colouring:
-    """Fit the processes of the residuals by the Yule-Walker equations, with the order of least AIC."""
+    """Fit the processes of the residuals by the Yule-Walker equations, with the order that has the smallest AIC."""
     n = regressor.joint_count
     lags = np.zeros((n, LONGEST_MEMORY + 1))
     counts = np.zeros(n)
@@ -104,7 +104,9 @@ def sandwich(bread: Array, meat: Array) -> Array:
 def joint_rows(
     regressor: Regressor, samples: Samples | Iterable[Samples], cutoff_hz: float | None, decimation: int
 ) -> Iterator[tuple[int, Array, bool]]:
-    """Yield each joint, its rows [Y | tau] with zeros for unusable ones, and whether they start a segment."""
+    """Yield each joint, its rows [Y | tau] with zeros for rows that cannot be used, and whether each row starts a
+    segment.
+    """
     last: int | None = None
     for extended in with_neighbours(regressor, samples, cutoff_hz, decimation):
         block = extended.samples
@@ -119,7 +121,7 @@ def joint_rows(
 
 
 def _process(lags: Array, count: float) -> tuple[Array, float]:
-    """Return coefficients and innovation variance of the order with the least AIC."""
+    """Return the coefficients and the innovation variance of the order with the smallest AIC."""
     from scipy.linalg import solve_toeplitz
 
     if not np.isfinite(lags).all():

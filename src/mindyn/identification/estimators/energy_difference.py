@@ -1,7 +1,7 @@
 """`EnergyDifference`: least squares on energy or momentum differences, without accelerations.
 
-The equations are those of `mindyn.regression.integrated`: one row of energies per interval, or one of momenta per
-interval and joint.
+The equations are those of `mindyn.regression.integrated`: one energy equation for each interval, or one momentum
+equation for each interval and joint.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class EnergyDifference(Integration, Estimator):
         Longest interval, in s.
     reversals : {"avoid", "within"}, default "avoid"
         "avoid": intervals end where a friction torque changes its direction, because accelerations jump there.
-        "within": they do not, for motions whose accelerations are smooth although friction is not.
+        "within": intervals do not end there, for motions with smooth accelerations although friction jumps.
     torque : {"sampled", "held"}, default "sampled"
-        Values of a continuous torque, or a torque that is constant from each row to the next.
+        "sampled": rows are values of a continuous torque; "held": the torque is constant from each row to the next.
 
     Raises
     ------
@@ -45,7 +45,7 @@ class EnergyDifference(Integration, Estimator):
     def settings_for(self, robot: Robot, wanted: EquationSettings) -> EquationSettings:  # noqa: ARG002
         """Return the settings without filter, which integration does not need, and without load-dependent friction.
 
-        Differences of energy use all joints in each equation and keep slow rows, in which friction has little power.
+        Each energy equation contains all joints. Slow rows are kept, because friction has little power in them.
         """
         settings = wanted.without_load().unfiltered()
         conditioning = settings.conditioning

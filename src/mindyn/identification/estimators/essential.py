@@ -1,10 +1,11 @@
 """Select essential parameters: drop those that the data do not support, the least supported first.
 
-Dropping parameter k raises the squared residuals by beta_k^2 / P_kk, P the inverse of the normal matrix; its F
-statistic is that increase over the residual variance. P and beta of the rest follow by one downdate, so that the whole
-path from all parameters to one costs as much as a few solutions [Hocking 1976].
+Dropping parameter k increases the squared residuals by beta_k^2 / P_kk, where P is the inverse of the normal matrix.
+The F statistic is this increase divided by the residual variance. P and beta of the remaining parameters follow by one
+downdate, so that the path from all parameters to one parameter takes as long as a few solutions [Hocking 1976].
 
-Sheu and Walker's reduction of an estimate to the essential components of its link parameters along a motion.
+`reduce_estimate` is Sheu and Walker's reduction of an estimate to the essential components of its link parameters along
+a motion.
 """
 
 from __future__ import annotations
@@ -26,13 +27,16 @@ from mindyn.regression.rows import Rows
 from mindyn.robots.parts import Link
 
 RIDGE: Final = 1e-12
-"""Added to the scaled normal matrix, so that unidentifiable directions are dropped first."""
+"""Value that is added to the diagonal of the scaled normal matrix, so that unidentifiable directions are dropped first.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Elimination:
-    """Path of a backward elimination: `order[..., i]` is dropped i-th and adds `increases[..., i]`; `betas[..., i, :]`
-    (p,) is the fit before.
+    """Path of a backward elimination.
+
+    `order[..., i]` is the parameter that is dropped in step i, `increases[..., i]` the increase of the squared
+    residuals, and `betas[..., i, :]` (p,) the fit before this step.
     """
 
     order: NDArray[np.intp]
@@ -41,7 +45,8 @@ class Elimination:
 
 
 def elimination(matrix: Array, right: Array, most: int | None = None) -> Elimination:
-    """Eliminate backwards from the minimisers of b^T matrix b - 2 right^T b; betas[..., 0, :] are the full fits.
+    """Eliminate parameters backwards, starting from the minimisers of b^T matrix b - 2 right^T b, which are betas[...,
+    0, :].
 
     matrix, right  (p, p), (p,) of one fit, or (f, p, p), (f, p) of several
     most           number of parameters to drop; None: all but one
@@ -73,7 +78,7 @@ def elimination(matrix: Array, right: Array, most: int | None = None) -> Elimina
 
 
 def fit_essential(estimator: LeastSquares, rows: Rows, *, level: float = 0.05) -> Estimate:
-    """Fit without the parameters that fail an F test, dropped one by one.
+    """Fit without the parameters that fail an F test; parameters are dropped one after the other.
 
     With covariance "correlated" the test uses the effective number of independent rows.
 
@@ -116,7 +121,7 @@ def fit_essential(estimator: LeastSquares, rows: Rows, *, level: float = 0.05) -
 
 
 def _effective_fractions(estimate: Estimate) -> Array:
-    """Return (n,) the fraction of independent rows from the correlation r of neighbours: (1 - r) / (1 + r)."""
+    """Return the fraction (n,) of independent rows, (1 - r) / (1 + r), from the correlation r of neighbouring rows."""
     correlations = [max(0.0, residual.correlation or 0.0) for residual in estimate.data.residuals]
     return np.array([(1 - r) / (1 + r) for r in correlations])
 

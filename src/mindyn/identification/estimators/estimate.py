@@ -140,7 +140,8 @@ _SAVED_PARTS: Final[Mapping[str, Mapping[str, Codec]]] = {
 class Estimate(NotebookDisplay):
     """Identified values of the parameters of a regressor.
 
-    What most programs read is here: `names`, `beta`, `intervals`, `findings`, `predict`. The rest is in four parts.
+    The values that most programs need are attributes of the estimate itself: `names`, `beta`, `intervals`, `findings`,
+    `predict`. All other values are in four parts.
 
     Attributes
     ----------
@@ -149,7 +150,7 @@ class Estimate(NotebookDisplay):
     values : ParameterValues
         The values, and which of them were dropped, are unidentifiable, or follow from physical ones.
     uncertainty : Uncertainty
-        Covariance of the values and what it contains; friction curves with bands.
+        Covariance of the values and its contributions; friction curves with bands.
     data : FitData
         Settings, residuals and files of the fit.
     provenance : Provenance
@@ -176,7 +177,7 @@ class Estimate(NotebookDisplay):
         correlations: Sequence[float | None] | None = None,
         provenance: Mapping[str, Any] = MappingProxyType({}),
     ) -> Estimate:
-        """Return the estimate of a fit; everything that you do not pass follows from the rows and the values.
+        """Return the estimate of a fit. Arguments that you do not pass are computed from the rows and the values.
 
         Parameters
         ----------
@@ -185,7 +186,7 @@ class Estimate(NotebookDisplay):
         beta : (p,) array_like
             Values of `rows.regressor.parameters`.
         covariance : (p, p) array_like
-            Their covariance; variances of unidentifiable parameters become infinite.
+            Covariance of the values; variances of unidentifiable parameters become infinite.
         method : str
             Name of the method, for people.
         information : Information, optional
@@ -237,7 +238,7 @@ class Estimate(NotebookDisplay):
 
     @property
     def base(self) -> BaseParameters:
-        """The base set; its values are `base_values`, friction shapes come after them."""
+        """The base set, whose values are `base_values`. In `beta`, friction shapes follow after these values."""
         return self.regressor.base
 
     @property
@@ -277,7 +278,7 @@ class Estimate(NotebookDisplay):
 
     @property
     def settings(self) -> EquationSettings:
-        """How logs became equations; its filter also applies to predictions."""
+        """Settings that define how logs become equations; their filter is also used for predictions."""
         return self.data.settings
 
     @property
@@ -292,10 +293,12 @@ class Estimate(NotebookDisplay):
 
     @property
     def intervals(self) -> Array:
-        """(2, p) ends of the 95 % intervals; NaN for unidentifiable parameters and those that the prior determines.
+        """(2, p) ends of the 95 % intervals; NaN for unidentifiable parameters, and for those that the prior
+        determines.
 
-        For physically consistent values, these are the least and greatest values that data and physics allow. For
-        dropped parameters they come from a fit that includes them, and contain zero; NaN if that was not computed.
+        For physically consistent values, the ends are the smallest and largest values that data and physics allow. For
+        dropped parameters, the intervals come from a fit that includes them, and contain zero; they are NaN if that fit
+        was not computed.
         """
         values, dropped_ends = self.values, self.uncertainty.dropped_ends
         if values.physical is not None and values.physical.ends is not None:
@@ -323,7 +326,10 @@ class Estimate(NotebookDisplay):
         return f"Estimate({self.robot.name!r}, {pluralise(len(self.names), 'parameter')} by {method})"
 
     def plot(self, *logs: Log) -> Page:
-        """Return the report; with `logs` also torque, friction and residuals. `.save(path)` writes it."""
+        """Return the report; with `logs`, it also shows torque, friction and residuals.
+
+        `.save(path)` writes it to a file.
+        """
         return draw_page("estimate_page", self, *logs)
 
     def to_frame(self) -> pl.DataFrame:
@@ -362,8 +368,7 @@ class Estimate(NotebookDisplay):
     def predict(self, motion: Samples | ArrayLike, qd: ArrayLike | None = None, qdd: ArrayLike | None = None) -> Array:
         """Predict the torque Y beta.
 
-        Samples are low-passed segment by segment as in the fit. Single states cannot be filtered: their torque is that
-        of the model at that state.
+        Samples are low-passed segment by segment as in the fit. Arrays of single states are not filtered.
 
         Parameters
         ----------
@@ -421,11 +426,13 @@ class Estimate(NotebookDisplay):
         return self.condition_log(log).samples
 
     def condition_log(self, log: Log) -> ConditionedSamples:
-        """Condition a log as `samples_of` does, and return also the rows and times of its samples."""
+        """Condition a log like `samples_of`, and also return the rows and the times of its samples."""
         return condition(self.robot, log, self.conditioning_for(log).for_prediction())
 
     def conditioning_for(self, log: Log) -> Conditioning:
-        """Return the conditioning of the fit for a log, which may have other signals than those of the fit."""
+        """Return the conditioning of the fit, adapted to the signals of a log, which may differ from those of the
+        fit.
+        """
         if self.settings.conditioning is None:
             message = "the estimate was fitted to samples and does not know how to condition a log"
             hint = "use an estimate of identify, or condition the log yourself and call predict(samples)"
@@ -453,7 +460,7 @@ class Estimate(NotebookDisplay):
         return replace(self, provenance=replace(self.provenance, **changes))
 
     def with_notes(self, **notes: Any) -> Estimate:
-        """Return the estimate with more notes in its provenance."""
+        """Return the estimate with further notes in its provenance."""
         return self.with_provenance(notes={**self.provenance.notes, **notes})
 
     def to_dict(self) -> dict[str, Any]:
@@ -479,9 +486,11 @@ class Estimate(NotebookDisplay):
 
 
 def columns_of(estimate: Estimate) -> dict[str, list[Any]]:
-    """Return the columns of all parameters; deviation and interval are None if a parameter has none, see its state.
+    """Return the columns of all parameters.
 
-    Dropped parameters may have an interval, but no deviation, since they were not fitted.
+    Deviation and interval are None if a parameter has none; its state says why.
+
+    Dropped parameters may have an interval, but have no deviation, because they were not fitted.
     """
     values = estimate.values
     state = {**dict.fromkeys(values.unidentifiable, "unidentifiable"), **dict.fromkeys(values.dropped, "dropped")}

@@ -1,7 +1,8 @@
-"""Check files of estimates: JSON Schema, and consistency that a schema cannot express.
+"""Check files of estimates against a JSON Schema, and check agreements that a schema cannot express.
 
-A file contains some facts twice: the base set follows from its robot, and values from the physical ones behind them.
-They are compared on loading, so that a changed or damaged file does not give an inconsistent model.
+A file contains some facts twice: the base set follows from its robot, and the values follow from the physical
+parameters. Both are compared when a file is loaded, so that a changed or damaged file does not give an inconsistent
+model.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from mindyn.robots.robot import Robot
 from mindyn.robots.toml_format import robot_from_table, toml_table
 
 EXACT: Final = 1e-120
-"""Smaller variances come from noise-free data; their products lose digits before they reach zero."""
+"""Variances below this come from data without noise; products of such variances lose digits."""
 ROUNDING: Final = 1e-9
 """Largest difference of numbers that should be equal, relative to the terms of their sums."""
 CHECKSUM: Final = "sha256"
-"""Entry with the hash of the others."""
+"""Entry with the hash of the other entries."""
 _HINT: Final = "the file may have been edited or truncated; identify again"
 _SHAPES: Final[Mapping[str, tuple[str, ...]]] = {
     "values.beta": ("p",),
@@ -77,7 +78,7 @@ def add_checksum(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _hash_entries(values: Mapping[str, Any]) -> str:
-    """Return the hash of all entries of a file but the hash itself; spaces and the order of keys do not matter."""
+    """Return the hash of all entries of a file except the hash itself. Spaces and the order of keys have no effect."""
     others = {name: value for name, value in values.items() if name != CHECKSUM}
     return hashlib.sha256(json.dumps(others, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -85,7 +86,8 @@ def _hash_entries(values: Mapping[str, Any]) -> str:
 def _require_unchanged(values: Mapping[str, Any], path: str) -> None:
     """Raise `InputError` if an entry was changed after the file was written.
 
-    A changed sign of gravity, an axis or a drive ratio fits all other entries, but predicts other torques.
+    For example, a changed sign of gravity, a changed axis or a changed drive ratio agrees with all other entries, but
+    changes the predicted torques.
     """
     if CHECKSUM in values and values[CHECKSUM] != _hash_entries(values):
         message = f"{path} was changed after mindyn wrote it: its checksum differs"
@@ -138,7 +140,10 @@ def _has_shape(value: Any, shape: list[int]) -> bool:
 def _covariance_faults(
     C: Array, shifts: Array, unidentifiable: NDArray[np.bool_], dropped: NDArray[np.bool_]
 ) -> Iterator[str]:
-    """Yield the reasons why a covariance is invalid; it contains that of noise and the outer products of the shifts."""
+    """Yield the reasons why a covariance is invalid.
+
+    It must contain the covariance of noise and the outer products of the shifts.
+    """
     infinite = ~np.isfinite(C)
     if (infinite != np.diag(unidentifiable)).any():
         yield "covariance must be infinite (null) for variances of unidentifiable parameters, and nowhere else"
@@ -172,8 +177,8 @@ def base_record(base: BaseParameters) -> dict[str, Any]:
 def read_base(robot: Robot, record: Mapping[str, Any]) -> tuple[BaseParameters, Kernel | None]:
     """Return the base set of the robot; raise `InputError` if the saved one does not belong to the robot.
 
-    A set with survivors is determined by them and by its span: one with other survivors, as from `priority` or another
-    seed, is accepted if it has the robot's span.
+    A set with survivors is determined by its survivors and its span. A set with other survivors, for example from
+    `priority` or another seed, is accepted if it has the same span as the set of the robot.
     """
     form, drives = record["form"], record["drives"]
     lin = form == "lin" and drives == bool(robot.drives)

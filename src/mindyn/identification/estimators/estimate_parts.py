@@ -27,7 +27,7 @@ from mindyn.regression.settings import EquationSettings
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ParameterValues:
-    """Values of the parameters of an estimate, and how they came about.
+    """Values of the parameters of an estimate, and how they were obtained.
 
     Attributes
     ----------
@@ -57,21 +57,22 @@ class ParameterValues:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Uncertainty:
-    """How far the true values may be from the estimated ones.
+    """Uncertainty of the estimated values: covariance, systematic errors, deviation between blocks, friction bands.
 
     Attributes
     ----------
     covariance : (p, p) array
         Covariance of the values; zero for dropped parameters, infinite variance for unidentifiable ones.
     shifts : (k, p) array or None
-        Systematic errors in the covariance: common shifts of all values by timing and differences, of one standard
-        deviation each.
+        Systematic errors that the covariance contains: shifts of all values by timing errors and finite differences,
+        each of one standard deviation.
     jackknife : JackknifeDeviation or None
         Inflation of the covariance by the deviation between blocks.
     dropped_ends : (2, p) array or None
-        95 % intervals of dropped parameters from a fit that includes them, zero inside; NaN for all others.
+        95 % intervals of dropped parameters from a fit that includes them; they contain zero. NaN for all other
+        parameters.
     dropped_shifts : (k, p) array or None
-        Joint shifts of all values that dropped parameters may cause, one standard deviation each.
+        Shifts of all values that dropped parameters may cause, each of one standard deviation.
     friction_curves : tuple of FrictionCurve
         Friction of each driven joint over the speeds of the logs, averaged over the laws that the logs cannot separate,
         with a band for the curve of another recording at the temperatures of these logs. Empty if not computed.
@@ -99,12 +100,15 @@ class Uncertainty:
 
     @property
     def half_widths(self) -> Array:
-        """(p,) half-widths of the 95 % intervals from the covariance: infinite if unidentifiable, zero if dropped."""
+        """(p,) half-widths of the 95 % intervals from the covariance: infinite for unidentifiable parameters, zero for
+        dropped ones.
+        """
         return self.deviations * (NORMAL_95 if self.jackknife is None else self.jackknife.quantiles)
 
     def half_widths_of(self, rows: Array) -> Array:
-        """Return (k,) half-widths of the 95 % intervals of rows (k, p) @ beta; infinite if a row has an unidentifiable
-        part.
+        """Return the half-widths (k,) of the 95 % intervals of rows (k, p) @ beta.
+
+        A half-width is infinite if its row contains an unidentifiable parameter.
         """
         is_finite = np.isfinite(np.diag(self.covariance))
         finite = np.where(np.isfinite(self.covariance), self.covariance, 0.0)
@@ -127,7 +131,7 @@ class Uncertainty:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitData:
-    """The data that an estimate was fitted to, and how well it fits them.
+    """The data to which an estimate was fitted, and how well it fits these data.
 
     Below, n is the number of joints with a torque and p the number of parameters.
 
@@ -144,8 +148,8 @@ class FitData:
     condition_number : float or None
         Condition number of the weighted equations with columns of unit length; None if infinite or unknown.
     factor : (p + 1, p + 1) array or None
-        R factor of the weighted equations, their torque in the last column, from which constrained values can be fitted
-        without the logs; None for other methods than least squares.
+        R factor of the weighted equations, with the torque in the last column. Constrained values can be fitted to it
+        without the logs. None for other methods than least squares.
     sources : tuple of SourceFile
         Files of the logs.
     servo : Servo or None
@@ -181,7 +185,7 @@ class Provenance:
     findings : tuple of Finding
         Selected settings, dropped parameters, and problems of the logs.
     notes : mapping
-        Further settings and choices; mindyn does not read them.
+        Further settings and choices, which mindyn itself does not read.
     """
 
     method: str = ""

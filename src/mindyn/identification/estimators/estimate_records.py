@@ -64,9 +64,10 @@ class JointResidual:
 
     @property
     def alike(self) -> float:
-        """Rms of the part that is correlated from row to row, unlike noise: model error.
+        """Rms of the part of the residual that is correlated from row to row, which is model error and not noise.
 
-        The correlation of N rows of noise has a deviation of 1 / sqrt(N); two deviations are subtracted.
+        The correlation of N rows of white noise has a standard deviation of 1 / sqrt(N); two of these deviations are
+        subtracted.
         """
         correlation = (self.correlation or 0.0) - 2 / sqrt(max(self.rows, 1))
         return self.rms * sqrt(max(correlation, 0.0))
@@ -76,7 +77,7 @@ class JointResidual:
 class Physical(Record):
     """Parameters behind physically consistent values.
 
-    labels           of the standard, drive and friction parameters x, beta = B x (see `PhysicalSpace`)
+    labels           names of the standard, drive and friction parameters x with beta = B x (see `PhysicalSpace`)
     values           x
     unconstrained    (p,) beta of the unconstrained fit, to which the covariance belongs
     prior_links      names of the links with a prior
@@ -100,9 +101,9 @@ class JackknifeDeviation(Record):
     """Deviation between blocks, included in the covariance.
 
     count        number of blocks
-    repeated     whether they are phases of a repeating motion; otherwise contiguous parts of the logs
+    repeated     whether blocks are phases of a repeating motion; otherwise they are contiguous parts of the logs
     significant  (p,) effective number of blocks that determine each parameter; 0 if dropped or unidentifiable
-    inflated     (p,) factors >= 1 on the standard deviations of noise model and systematic errors
+    inflated     (p,) factors >= 1 by which the standard deviations of noise model and systematic errors are multiplied
     """
 
     count: int
@@ -141,13 +142,15 @@ class FrictionCurve(Record):
     half_width : (k,) array
         Half-width of the band; infinite if friction is unidentifiable.
     deviations : (3, k) array or None
-        Standard deviations by noise and model errors, by the choice of the law, and by drift within and between logs.
+        Standard deviations due to noise and model errors, to the choice of the law, and to drift within and between
+        logs.
     laws : mapping
         Probability of each friction law that was averaged; empty for the law of the estimate alone.
     load : float
         Load of the gear, in N m or N, for which the curve holds: the mean of the logs, or zero.
     load_coefficient : float
-        Growth of the friction with the load; under another one, add `load_coefficient` (other - `load`) sign(speed).
+        Growth of the friction with the load. For another load, add `load_coefficient` (other load - `load`)
+        sign(speed).
     """
 
     joint: str
@@ -164,8 +167,8 @@ class FrictionCurve(Record):
 class Identifiability:
     """Whether logs can identify a robot.
 
-    holds        False if they cannot, whatever values a fit gives; findings of severity error say why
-    uncertainty  of the torque on any motion within the limits, relative to the torque; None: not computed
+    holds        False if the logs cannot identify the robot; findings of severity error say why
+    uncertainty  uncertainty of the torque on any motion within the limits, relative to the torque; None if not computed
     """
 
     holds: bool

@@ -1,4 +1,4 @@
-"""`Estimator`: the protocol of all fits."""
+"""`Estimator`: the base class of all estimators."""
 
 from __future__ import annotations
 
@@ -23,15 +23,17 @@ class Estimator(Protocol):
 
     @property
     def needs(self) -> Needs:
-        """What the fit reads: "information" (R factors only) or "samples"."""
+        """The data that the fit reads: "information" (R factors only) or "samples"."""
 
     @property
     def filters_alike(self) -> bool:
-        """Whether columns, torque and instruments need the same low pass, because torque noise is in all of them."""
+        """Whether columns, torque and instruments need the same low-pass filter, because all of them contain the noise
+        of the torque.
+        """
         return False
 
     def settings_for(self, robot: Robot, wanted: EquationSettings) -> EquationSettings:  # noqa: ARG002 - part of the protocol
-        """Return settings that the estimator supports in place of the wanted ones.
+        """Return the wanted settings, with entries replaced that the estimator does not support.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Quantities that every fit derives from its equations and values: residuals, status, unidentifiable parameters."""
+"""Quantities that every fit computes from its equations and values: residuals, status, unidentifiable parameters."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def joint_residuals(
 
 
 def unexplained_fraction(residuals: Sequence[JointResidual]) -> float:
-    """Return the root of the squared residuals over the squared torques of all joints."""
+    """Return the root of (sum of squared residuals / sum of squared torques) over all joints."""
     squares = sum(residual.rows * residual.rms**2 for residual in residuals)
     return float(np.sqrt(squares / max(sum(residual.rows * residual.rms_torque**2 for residual in residuals), 1e-300)))
 
 
 def data_summary(information: Information, settings: EquationSettings) -> str:
-    """`1200 equations (600 samples of 2 joints, low-passed at 5 Hz, one of 4 kept)`."""
+    """Return a text such as `1200 equations (600 samples of 2 joints, low-passed at 5 Hz, one of 4 kept)`."""
     samples = f"{max(information.counts)} samples of {pluralise(len(information.counts), 'joint')}"
     return f"{sum(information.counts)} equations ({', '.join([samples, *settings.filtering.describe_equations()])})"
 

@@ -2,7 +2,7 @@
 
     dbeta = (sum_i w_i Omega_i^T Y_i)^-1 sum_i w_i Omega_i^T (tau_i - Y_i beta)
 
-Y is the regressor at measured samples, Omega at those that a model predicts.
+Y is the regressor at measured samples, Omega the regressor at samples that a model predicts.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from mindyn.regression.regressor import Regressor
 from mindyn.regression.row_blocks import blocks
 
 PASSES_END: Final = 0.01
-"""Passes end when no parameter moves by more than this fraction of its standard deviation ..."""
+"""Passes end if the change of every parameter is below this fraction of its standard deviation."""
 PASSES_END_LEAST: Final = 1e-10
-"""... or of the largest parameter."""
+"""A change below this fraction of the largest parameter also ends the passes."""
 WEAKEST_INSTRUMENT: Final = 1e-12
 """Reciprocal condition number of the scaled Omega^T Y below which instruments do not determine the parameters."""
 DEFINITE: Final = 1e-6
-"""Least eigenvalue of M, with its diagonal scaled to 1, for which its solution is usable."""
+"""Smallest eigenvalue of M, with its diagonal scaled to 1, for which M can be inverted accurately enough."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,8 +57,8 @@ def model_acceleration(
 ) -> ModelAcceleration:
     """Solve M(q) qdd = tau - tau(q, qd, 0), including the friction of the motors' motion [Yoshida 1996, eq. 3.35].
 
-    Accelerations are clipped at `largest` (n,), by default the largest measured one of each joint, because a nearly
-    singular M makes them large.
+    Accelerations are limited to `largest` (n,), because a nearly singular M makes them large; by default, the limit is
+    the largest measured acceleration of each joint.
     """
     M = inertia_matrices(regressor, beta, samples)
     definite = _definite(M)
@@ -104,7 +104,7 @@ class InstrumentStep:
     weights: Array
 
     def matters(self, beta: Array) -> bool:
-        """Return whether the step is large enough for another pass."""
+        """Return whether the step is so large that another pass is needed."""
         enough = PASSES_END * np.sqrt(np.diag(self.covariance)) + PASSES_END_LEAST * np.abs(beta).max()
         return bool((np.abs(self.change) > enough).any())
 
@@ -127,9 +127,11 @@ def instrument_step(
     basis: Array,
     common: Sequence[Array] | None = None,
 ) -> InstrumentStep:
-    """Return the step from an estimate within the directions `basis` (p, r); rows unusable in `expected` are excluded.
+    """Return the step from an estimate within the directions `basis` (p, r).
 
-    common   mean of Omega_i^T e_i (p,) for each joint due to noise that Omega and e share; None: zero
+    Rows that are not usable in `expected` are excluded.
+
+    common   mean of Omega_i^T e_i (p,) for each joint, due to noise that both Omega and e contain; None: zero
     """
     assert estimate.data.joint_weights is not None
     weights = estimate.data.joint_weights / estimate.data.joint_weights.max()
@@ -161,7 +163,7 @@ Instruments = Callable[[Estimate, int], tuple[Samples, Sequence[Array] | None]]
 def repeat_passes(
     plain: Estimate, information: Information, samples: Samples, passes: int, instruments: Instruments
 ) -> tuple[Estimate, bool]:
-    """Return the estimate after passes with new instruments, and whether it settled before the last of them."""
+    """Return the estimate after passes with new instruments, and whether the passes converged."""
     basis = identifiable_directions(information.stacked(plain.data.joint_weights)[0])
     estimate, moved, count = plain, True, 0
     while moved and count < passes:
@@ -191,7 +193,8 @@ def report_passes(estimate: Estimate, method: str, passes: int, notes: Sequence[
 def _multiply_rows(estimate: Estimate, measured: Samples, expected: Samples) -> tuple[list[Array], list[int]]:
     """Return W^T W (2 k + 1, 2 k + 1) and the number of rows of each joint, W = [Omega | Y | e], e = tau - Y beta.
 
-    Using residuals instead of torques keeps the solution accurate near the start, although W^T W squares the condition.
+    With residuals instead of torques, the solution is accurate near the start, although W^T W has the squared condition
+    number.
     """
     regressor, settings = estimate.regressor, estimate.settings
     products = [np.zeros((2 * len(columns) + 1, 2 * len(columns) + 1)) for columns in regressor.columns]

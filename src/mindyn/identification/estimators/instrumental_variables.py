@@ -2,10 +2,11 @@
 
     beta = (sum_i w_i Omega_i^T Y_i)^-1 sum_i w_i Omega_i^T tau_i    [Yoshida 1996, eq. 3.22-3.35]
 
-Y is the regressor at the measured motion; Omega is the regressor with the accelerations that a model predicts under the
-measured torque. Noise of accelerations enters only Y, so that its product with Omega averages out. Noise of the torque
-also enters Omega, through the acceleration M^-1 (tau - h): Omega = Omega(qdd) + J M^-1 e, J = dOmega/dqdd. Then
-Omega_i^T e_i has the mean J_i M^-1 (column i) var(e_i), which is subtracted; var(e) is estimated from the torque alone.
+Y is the regressor at the measured motion. Omega is the regressor with the accelerations that a model predicts for the
+measured torque. Only Y contains the noise of accelerations, so that its product with Omega averages out. The noise e of
+the torque is also in Omega, through the acceleration M^-1 (tau - h): Omega = Omega(qdd) + J M^-1 e, J = dOmega/dqdd.
+Then Omega_i^T e_i has the mean J_i M^-1 (column i) var(e_i), which is subtracted; var(e) is estimated from the torque
+alone.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ NORMAL_MEDIAN: Final = 0.6744897501960817
 """Median of the absolute value of a normal variable, in standard deviations."""
 IMPULSE_ROWS: Final = 4096
 AVERAGED_ROWS: Final = 5000
-"""Evenly spread rows over which dOmega is averaged."""
+"""Number of evenly spread rows over which dOmega is averaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,9 @@ class InstrumentalVariables(Estimator):
     Parameters
     ----------
     instrument_model : Estimate, optional
-        Its accelerations are the first instruments. Default: the least-squares estimate. If that is indefinite, as
-        after slow motion, `make_feasible` gives the nearest one that is positive definite.
+        Model whose accelerations are the first instruments. Default: the least-squares estimate. If its inertia matrix
+        is not positive definite, as after slow motion, `make_feasible` gives the nearest values with a positive
+        definite matrix.
     passes : int
         Largest number of passes; each later pass takes its instruments from the previous estimate.
     weights : "joint", "ordinary" or tuple of float
@@ -71,21 +73,24 @@ class InstrumentalVariables(Estimator):
 
     @property
     def filters_alike(self) -> bool:
-        """True: a controller feeds encoder noise back, so that torque and predicted accelerations contain the columns'
-        noise.
+        """True, because torque and predicted accelerations contain the noise of the columns.
 
-        This noise has frequencies far above the motion. Filtering only the motion would leave it in the torque.
+        A controller feeds the noise of encoders back to the torque. Its frequencies are far above those of the motion,
+        and filtering only the motion would leave this noise in the torque.
         """
         return True
 
     def fit(self, rows: Rows) -> Estimate:
-        """Fit the rows; the status reports indefinite inertia matrices."""
+        """Fit the rows. The status reports samples at which the inertia matrix is not positive definite."""
         samples = rows.all_samples("instrumental variables")
         plain = LeastSquares(weights=self.weights).fit(rows)
         return self.passes_from(plain, rows.information, samples)
 
     def passes_from(self, plain: Estimate, information: Information, samples: Samples) -> Estimate:
-        """Repeat passes until the estimate settles; the initial beta affects only rounding, not the first solution."""
+        """Repeat passes until the estimate converges.
+
+        The initial beta affects only rounding errors of the first solution.
+        """
         first, shares = self._first_model(plain), list[float]()
 
         def instruments(estimate: Estimate, number: int) -> tuple[Samples, list[Array]]:
@@ -145,10 +150,10 @@ def _require_definite(instrument: ModelAcceleration, number: int) -> None:
 
 
 def torque_noise(samples: Samples) -> Array:
-    """Return (n,) standard deviations of white noise from the median second difference, which is robust to friction
-    jumps.
+    """Return the standard deviations (n,) of white noise in the torque from the median second difference.
 
-    The torque itself has second differences too; they are small if the sample rate is high.
+    The median is robust to jumps of friction. The torque without noise has second differences too, but they are small
+    if the sample rate is high.
     """
     within = samples.segments[2:] == samples.segments[:-2]
     if not within.any():

@@ -5,8 +5,9 @@ later joints only. With w_(i+1), ..., w_n known, w_i is the least-squares soluti
 
     A_i w_i = tau_i - phi_i,    phi_i = sum_(j>i) A_ij w_j    [Lin 1995, eq. 94-116]
 
-Drive parameters are identified at the last joint whose torque they affect: with w_i or, if gears couple joints, with
-those of a later one. The samples are read once: A_i, A_ij and tau_i enter through the R factor of joint i.
+Drive parameters are identified at the last joint whose torque they affect: together with w_i or, if gears couple
+joints, together with the MLC of a later joint. The samples are read once, because the R factor of joint i contains A_i,
+A_ij and tau_i.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class LastLinkFirst(Estimator):
         return replace(wanted, base_form="lin", friction=friction)
 
     def fit(self, rows: Rows) -> Estimate:
-        """Fit the MLC and their covariance; the provenance has the condition number of each A_i."""
+        """Fit the MLC and their covariance. The provenance contains the condition number of each A_i."""
         if rows.regressor.base.form != "lin":
             raise InputError(
                 f'last link first needs rows of the base form "lin", got {rows.regressor.base.form!r}',

@@ -28,7 +28,9 @@ REWEIGHTINGS: Final = 10
 WEIGHTS_FINAL: Final = 1e-6
 """Relative change below which weights are final: values are then within 2e-11 of the limit."""
 HUBER: Final = 1.345
-"""Residuals beyond this multiple of their deviation count linearly: 95 % efficiency for normal noise [Huber 1981]."""
+"""The loss is linear for residuals beyond this multiple of their deviation, which gives 95 % efficiency for normal
+noise [Huber 1981].
+"""
 ROBUST_PASSES: Final = 8
 
 
@@ -47,9 +49,9 @@ class LeastSquares(Estimator):
     dropped : tuple of str
         Names of parameters that are set to zero.
     friction_rule : "free", "regularised" or "dissipative"
-        "regularised": offsets, viscous friction and shapes that the speeds of the data do not separate from the other
-        friction of their joint are small (see `mindyn.regression.friction_limits`). "dissipative": also, friction takes
-        power and rises with the speed up to the velocity limit.
+        "regularised": friction coefficients (offsets, viscous friction, shapes) get a prior around zero if the speeds
+        of the data do not separate them from other friction of their joint (see `mindyn.regression.friction_limits`).
+        "dissipative": in addition, friction must dissipate power, and rise with the speed up to the velocity limit.
     """
 
     weights: Weights | tuple[float, ...] = "joint"
@@ -70,11 +72,13 @@ class LeastSquares(Estimator):
 
     @property
     def needs(self) -> Needs:
-        """Either "samples", for a robust fit or "correlated" covariance, or "information"."""
+        """The data that the fit reads: "samples" if it is robust or has a "correlated" covariance, otherwise
+        "information".
+        """
         return "samples" if self.robust or self.covariance == "correlated" else "information"
 
     def fit(self, rows: Rows) -> Estimate:
-        """Fit the rows; robust fits and "correlated" covariance read a stream several times (see `SampleStream`)."""
+        """Fit the rows. Robust fits and a "correlated" covariance read a stream several times (see `SampleStream`)."""
         names = rows.regressor.names
         unknown = [name for name in self.dropped if name not in names]
         if unknown:
@@ -119,7 +123,9 @@ class LeastSquares(Estimator):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WeightedFit:
-    """beta, the inverse of the weighted normal matrix, rank, and each joint's variance and weight."""
+    """Result of a weighted fit: beta, the inverse of the weighted normal matrix, rank, and the variance and weight of
+    each joint.
+    """
 
     beta: Array
     inverse: Array
@@ -134,10 +140,11 @@ def fit_weighted(
     constant: NDArray[np.bool_] | bool = False,
     regressor: Regressor | None = None,
 ) -> WeightedFit:
-    """Fit with one weight per joint, iterated if the weights come from the residuals.
+    """Fit with one weight for each joint; weights that come from the residuals are iterated.
 
-    A joint whose torque never changes, for example without a sensor or a motor, has no weight: a small weight would
-    diverge in the iteration. Its rows only determine directions that the other joints leave open.
+    A joint whose torque never changes, for example because it has no sensor or no motor, gets the weight zero, because
+    a small weight would diverge in the iteration. Its rows are used only for directions that the other joints do not
+    determine.
     """
     kept = np.array([name not in settings.dropped for name in information.names])
     n = len(information.factors)
@@ -199,7 +206,7 @@ def noise_covariance(information: Information, weights: Array, variances: Array)
 
 
 def _variances(information: Information, beta: Array, inverse: Array, weights: Array) -> Array:
-    """Return (n,) the residual variance of each joint over its rows minus its leverage."""
+    """Return the residual variance (n,) of each joint: its squared residuals divided by (rows - leverage)."""
     residuals, variances = information.residuals(beta), []
     floor = 1e-30 * information.torque_sizes()
     for i, (columns, factor) in enumerate(zip(information.columns, information.factors, strict=True)):

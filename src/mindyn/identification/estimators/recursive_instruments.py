@@ -2,8 +2,8 @@
 
     A_k = forgetting A_{k-1} + Omega_k^T W Y_k,    b_k = forgetting b_{k-1} + Omega_k^T W tau_k,    beta_k = A_k^-1 b_k
 
-The matrix inversion lemma turns the thesis's iterative formula into these sums, without the digits that the recursion
-of A^-1 loses: the result is the batch solution of eq. 3.22 to rounding.
+The matrix inversion lemma shows that the iterative formula of the thesis equals these sums. The recursion of A^-1 would
+lose digits; the sums give the batch solution of eq. 3.22 to rounding.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class _Sums:
 
 
 class RecursiveInstruments:
-    """Online instrumental variables: the regressor at the measured motion, its instruments at a model's accelerations.
+    """Online instrumental variables. Instruments are the regressor with the accelerations of a model.
 
-    Reading `beta`, `covariance` or `estimate()` never changes later results: they depend on the samples alone, to the
-    last bit. The rows of the joints have the weights of the model, its `joint_weights` relative to the largest: a sum
-    without weights is another estimate unless these are equal.
+    Reading `beta`, `covariance` or `estimate()` never changes later results, which depend only on the samples, to the
+    last bit. The rows of the joints are weighted by the `joint_weights` of the model relative to the largest weight;
+    without weights, the estimate would be different.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class RecursiveInstruments:
         `make_feasible` first if its inertia matrix is indefinite. Its friction, base set and joint
         weights are kept.
     forgetting : float
-        Weight of a sample relative to the next one. With 1, the result equals the batch's.
+        Weight of a sample relative to the next one. With 1, the result equals that of a batch fit.
     largest_acceleration : array_like (n,) or float, optional
         Accelerations of the instruments are clipped here, in rad/s^2 or m/s^2, because a nearly singular inertia
         matrix makes them large; for example the largest of the batch that gave the model. By default the robot's
@@ -94,7 +94,10 @@ class RecursiveInstruments:
 
     @property
     def beta(self) -> Array:
-        """The values so far; raises while the samples do not determine every parameter that the model has."""
+        """The values so far.
+
+        Reading raises an error while the samples do not determine every parameter of the model.
+        """
         return self._beta(self._sums_so_far())
 
     @property
@@ -162,7 +165,7 @@ class RecursiveInstruments:
         return d, is_seen, A
 
     def _sums_so_far(self) -> _Sums:
-        """Return the sums with the waiting samples added; the sums themselves stay as they are."""
+        """Return the sums including the waiting samples; the stored sums do not change."""
         if not self._waiting:
             return self._sums
         regressor, model, sums = self.regressor, self.model, self._sums
@@ -190,7 +193,9 @@ class RecursiveInstruments:
 
 
 def _bounds(model: Estimate, given: ArrayLike | None) -> Array:
-    """Return the largest accelerations (n,) of the instruments: those given, else the robot's limits, else infinity."""
+    """Return the largest accelerations (n,) of the instruments: given ones, else the limits of the robot, else
+    infinity.
+    """
     names = model.regressor.joint_names
     if given is None:
         limits = [joint.limits.acceleration for joint in model.robot.primary_joints]

@@ -22,13 +22,17 @@ from mindyn.regression.settings import PLAIN_FRICTION, EquationSettings
 from mindyn.robots.robot import Robot
 
 WAITING_ROWS: Final = 128
-"""Samples that are factored together, so that the kernel and the QR work on a block. An estimate that is read in
-between includes them without adding them to the state."""
+"""Number of samples that are collected and then factored together, so that the kernel and the QR process a block. An
+estimate that is read before includes the waiting samples without changing the state.
+"""
 SIGNALS: Final = ("q", "qd", "qdd", "tau")
 
 
 def require_sample(names: Sequence[str], count: int, *signals: ArrayLike) -> Array:
-    """Return q, qd, qdd and tau of one sample as an array (4, n); raise if one has another shape or is not finite."""
+    """Return q, qd, qdd and tau of one sample as an array (4, n).
+
+    Raise an error if an array has another shape or is not finite.
+    """
     try:
         sample = np.array([np.asarray(signal, dtype=np.float64).reshape(len(names)) for signal in signals])
     except (TypeError, ValueError) as error:
@@ -58,7 +62,7 @@ class RecursiveLeastSquares:
     robot : Robot
         Robot of the samples.
     forgetting : float
-        Weight of a sample relative to the next one. With 1, the result equals the batch's.
+        Weight of a sample relative to the next one. With 1, the result equals that of a batch fit.
     weights : "joint", "ordinary" or tuple of float
         As in `LeastSquares`.
     friction : Friction
@@ -94,7 +98,10 @@ class RecursiveLeastSquares:
 
     @property
     def information(self) -> Information:
-        """R factors of all samples so far; rows count by their weights, like the squares in the factors."""
+        """R factors of all samples so far.
+
+        Numbers of rows are weighted in the same way as the squares in the factors.
+        """
         factors = tuple(triangle.R for triangle in self._triangles_so_far())
         kept = 1 - self.forgetting
         count = self.count if not kept else max(1, round((1 - self.forgetting**self.count) / kept))
@@ -107,7 +114,7 @@ class RecursiveLeastSquares:
         return self.estimate().beta
 
     def estimate(self) -> Estimate:
-        """Return the estimate from all samples so far; raise while there are too few."""
+        """Return the estimate from all samples so far. Raise an error while there are too few samples."""
         widest = max(len(columns) for columns in self.regressor.columns)
         if self.count <= widest:
             raise InputError(
@@ -120,7 +127,7 @@ class RecursiveLeastSquares:
         return fitted.with_provenance(method="recursive least squares").with_notes(forgetting=self.forgetting)
 
     def _triangles_so_far(self) -> list[Triangle]:
-        """Return the R factors with the waiting samples added; the factors themselves stay as they are."""
+        """Return the R factors including the waiting samples; the stored factors do not change."""
         m, triangles = len(self._waiting), [copy(triangle) for triangle in self._triangles]
         if not m:
             return triangles

@@ -1,4 +1,4 @@
-"""`check_feasible`: assess the values of an estimate."""
+"""`check_feasible`: check whether a robot can have the values of an estimate."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ANSWER_WORDS = {True: "yes", False: "NO", None: "?"}
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Feasibility(ShortRepr):
-    """Answers to three questions about parameter values, each stronger than the one before.
+    """Answers to three questions about parameter values; each question is stronger than the previous one.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ def check_feasible(estimate: Estimate, bounds: Bounds | None = None) -> Feasibil
 
 
 def _add_projection(answer: Answer, estimate: Estimate) -> Answer:
-    """Add the reasons why export would reject the model that `make_feasible` returns as implausible."""
+    """Add to the answer why export would reject the model of `make_feasible` as implausible."""
     projection = check_projection(estimate)
     problems = ["the nearest consistent values were not found"] if projection is None else list(projection.problems)
     sentence = f" The nearest consistent model is not plausible: {problems[0]}." if problems else ""

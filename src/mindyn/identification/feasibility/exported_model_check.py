@@ -1,6 +1,6 @@
-"""`require_plausible`: reject the full model of an estimate that could not be a real robot, with a remedy that works.
+"""`require_plausible`: reject the full model of an estimate if it could not be a real robot, and propose a remedy.
 
-`check_projection` answers in advance whether the projection of `make_feasible` would be rejected.
+`check_projection` determines in advance whether the result of `make_feasible` would be rejected.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def check_projection(estimate: Estimate, prior: Prior = "robot") -> Plausibility
 
 
 def check_estimate(estimate: Estimate, prior: Prior = "robot") -> Plausibility:
-    """Check the full model of a physically consistent estimate against the robot that completes it."""
+    """Check the full model of a physically consistent estimate; the reference is the robot that completes it."""
     return check_full_model(build_full_model(estimate, prior), _find_reference(estimate, prior))
 
 
 def require_plausible(estimate: Estimate, model: Robot, prior: Prior) -> Plausibility:
-    """Return the plausibility of the full model of an estimate; raise `ImplausibleModelError` if it is implausible."""
+    """Return the plausibility of the full model of an estimate. Raise `ImplausibleModelError` if it is implausible."""
     plausibility = check_full_model(model, _find_reference(estimate, prior))
     if plausibility.is_plausible:
         return plausibility
@@ -54,7 +54,9 @@ def _find_reference(estimate: Estimate, prior: Prior) -> Robot | None:
 
 
 def _choose_remedy(estimate: Estimate, prior: Prior) -> str:
-    """Return what leads to a plausible model: a constrained fit, else a projection that was tried, else more data."""
+    """Return the remedy that leads to a plausible model: a constrained fit, a projection (if it is plausible), or more
+    data.
+    """
     if estimate.values.physical is None or estimate.values.projected:
         return CONSISTENT_REMEDY
     projection = check_projection(estimate, prior)

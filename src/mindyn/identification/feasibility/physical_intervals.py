@@ -1,14 +1,15 @@
-"""Uncertainty after the constraint: intervals of physically constrained values, and bands of predicted torque.
+"""Uncertainty of physically constrained values: intervals of the values, and bands of predicted torque.
 
-Constrained values do not scatter about the truth as free values do, so a covariance describes them poorly. The set
-that data and physics allow does: with b the unconstrained values, C their covariance and
+Constrained values do not scatter around the true values as unconstrained ones do, so that a covariance describes their
+uncertainty poorly. The set of values that data and physics allow is a better description. With b the unconstrained
+values, C their covariance and
 
     misfit(beta) = (beta - b)^T C^-1 (beta - b),
 
-the interval of a parameter reaches from its smallest to its largest value among physical beta whose misfit is within
-t^2 of the smallest physical misfit, t the quantile of the free intervals: a likelihood-ratio interval from two conic
-programs per parameter. If the constraint does not bind, it equals the free interval. If a prior determines a value more
-than the data do, or pulls it out of its interval, the value has no interval.
+the interval of a parameter extends from its smallest to its largest value among physical beta whose misfit is within
+t^2 of the smallest physical misfit, where t is the quantile of the unconstrained intervals. This is a likelihood-ratio
+interval from two conic programs per parameter. If the constraint is not active, the interval equals the unconstrained
+one. If a prior determines a value more than the data do, or moves it out of its interval, the value has no interval.
 """
 
 from __future__ import annotations
@@ -39,17 +40,19 @@ from mindyn.identification.feasibility.optimisation.interior_point import minimi
 from mindyn.logs.samples import Samples
 
 INTERVAL_MARGIN: Final = 1e-3
-"""Standard deviations added to each end of an interval: the solver stops this close to the boundary."""
+"""Standard deviations that are added at each end of an interval, because the solver stops this far from the boundary.
+"""
 SIZE_COST: Final = 1e-7
-"""Cost, in standard deviations, of 1 kg of pseudo-inertia: values that the data leave open stay bounded."""
+"""Cost, in standard deviations, of 1 kg of pseudo-inertia, so that values that the data do not determine stay finite.
+"""
 MAX_PRIOR_FRACTION: Final = 0.5
-"""Fraction of the certainty of a value from the prior above which the value has no interval."""
+"""If the prior contributes more than this fraction of the information on a value, the value has no interval."""
 
 
 def add_physical_intervals(estimate: Estimate) -> Estimate:
     """Add intervals that respect physical consistency to the estimate of a consistent fit.
 
-    `identify` does this itself; misfits are measured from the unconstrained values that the estimate stores.
+    `identify` calls this function. Misfits are relative to the unconstrained values that the estimate stores.
 
     Parameters
     ----------
@@ -113,7 +116,7 @@ def _find_extremes(
     radii: Array,
     further: tuple[ConeRows, ...],
 ) -> Array:
-    """Return the smallest and largest steps (2, k) of the numbered parameters from `start`, in standard deviations."""
+    """Return the smallest and largest steps (2, k) from `start` of the numbered parameters, in standard deviations."""
     units, start = space.units, start.copy()
     for rows in further:
         if rows.kind == "zero":
@@ -164,8 +167,8 @@ def _fit_conditions(estimate: Estimate, space: PhysicalSpace) -> tuple[ConeRows,
 def torque_bands(estimate: Estimate, samples: Samples, *, noise: bool = False) -> tuple[Array, Array]:
     """Compute 95 % bands of predicted torque.
 
-    Dropped parameters may not be zero, and residuals that are correlated from row to row show torque that no parameter
-    explains. Both widen the bands if `identify` has quantified them.
+    The bands are wider because dropped parameters may not be zero, and because residuals that are correlated from row
+    to row are torque that no parameter explains, if `identify` has quantified both.
 
     Parameters
     ----------

@@ -16,14 +16,14 @@ from mindyn.identification.estimators.estimate_records import FrictionCurve
 from mindyn.regression.regressor import Regressor
 
 COLUMN_ROUNDING_RATIO: Final = 1e-13
-"""Differences of columns relative to their values at rest below which they are rounding errors."""
+"""Differences of columns, relative to their values at rest, below this are rounding errors."""
 
 
 def friction_curve(estimate: Estimate, joint: int, speeds: ArrayLike, load: float = 0.0) -> FrictionCurve:
     """Return tau(qd) - tau(0) of a joint that moves alone at constant speed, without centrifugal torque.
 
-    Friction that grows with the load is that of a mean |load| in N m or N (see `load_friction`), zero by default. The
-    half-width is infinite if friction is unidentifiable.
+    Friction that grows with the load is computed for a mean |load| in N m or N (see `load_friction`), zero by default.
+    The half-width of the band is infinite if friction is unidentifiable.
     """
     u = np.asarray(speeds, dtype=np.float64)
     rows = curve_rows(estimate.regressor, joint, u, load)
@@ -51,7 +51,9 @@ def curve_rows(regressor: Regressor, joint: int, speeds: Array, load: float) -> 
 
 
 def load_friction(estimate: Estimate, joint: int) -> tuple[float, float] | None:
-    """Return friction relative to the load of a joint, driven and braked; None if the fit has no such friction."""
+    """Return friction relative to the load of a joint, while the motor drives it and while it brakes; None without such
+    friction.
+    """
     name = estimate.regressor.joint_names[joint]
     numbers = {
         parameter.load_shape: k for k, parameter in enumerate(estimate.parameters) if parameter.link_or_joint == name
@@ -63,7 +65,7 @@ def load_friction(estimate: Estimate, joint: int) -> tuple[float, float] | None:
 
 
 def _rows(regressor: Regressor, joint: int, speeds: Array) -> Array:
-    """Return the row of a joint of the regressor at constant speeds, with all joints at zero or closed at home."""
+    """Return the rows of a joint of the regressor at constant speeds, with all joints at zero (with loops, at home)."""
     still, robot = np.zeros((len(speeds), regressor.joint_count)), regressor.robot
     q = still if not robot.loops else still + home_closure(robot).home[list(primary_joints(robot))]
     qd = still.copy()

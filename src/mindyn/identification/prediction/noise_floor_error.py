@@ -1,4 +1,4 @@
-"""Power spectra of residuals and torques, and the noise floor of a sensor: flat noise, which no model can explain."""
+"""Power spectra of residuals and torques, and the noise floor: flat noise of a sensor that no model can explain."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from mindyn.logs.power_spectrum import power_density
 from mindyn.regression.row_blocks import segment_ends
 
 MAX_FLOOR_RATIO: Final = 1.1
-"""Ratio of residual to floor up to which the residual is noise: at most a fifth of its power is something else."""
+"""If the ratio of residual to floor is at most this, the residual counts as noise: at most a fifth of its power has
+another cause.
+"""
 UPPER_FREQUENCY_FRACTION: Final = 0.5
 """Upper fraction of the frequencies, beyond the motion, from which the floor is computed."""
 MAX_MOTION_POWER_FRACTION: Final = 0.02
@@ -26,13 +28,15 @@ MAX_KURTOSIS: Final = 5.0
 MIN_FREQUENCIES: Final = 16
 MAX_WINDOW_ROWS: Final = 4096
 MIN_WINDOW_ROWS: Final = 64
-"""Rows of a window, at most and at least; at least four windows fit into the longest segment if it is long enough."""
+"""Largest and smallest number of rows of a window; if the longest segment is long enough, it contains at least four
+windows.
+"""
 
 
 def spectrum(values: Array, segments: NDArray[np.int64], rate_hz: float) -> tuple[Array, Array]:
     """Return frequencies (k,), Hz, and one-sided power density (k, n) of values (N, n), per Hz, by Welch's method.
 
-    Segments shorter than a window are skipped; both results are empty if all are.
+    Segments that are shorter than a window are skipped; both results are empty if all segments are.
     """
     parts = [values[start:stop] for start, stop in segment_ends(segments)]
     longest = max(map(len, parts))
@@ -43,13 +47,13 @@ def spectrum(values: Array, segments: NDArray[np.int64], rate_hz: float) -> tupl
 
 
 def noise_floor(prediction: TorquePrediction) -> Array:
-    """Return the rms (n,), N m or N, of white noise that has the density of the residual at high frequencies.
+    """Return the rms (n,), N m or N, of white noise with the same power density as the residual at high frequencies.
 
-    The power density S(f) of the residual has the median s over the upper half of the frequencies up to rate / 2; white
-    noise of that density has the rms sqrt(s rate / 2). A sensor that filters its signal has less noise there, so this
-    floor may be too low, but is never too high. The result is NaN if the motion reaches the upper half, if the residual
-    consists of spikes (for example at reversals, whose spectrum is flat too), or if the log is too short for a
-    spectrum.
+    Let s be the median of the residual's power density over the upper half of the frequencies up to rate / 2. White
+    noise with this density has the rms sqrt(s rate / 2). A sensor that filters its signal has less noise at high
+    frequencies, so that the floor may be too low, but never too high. The result is NaN if the motion reaches the upper
+    half, if the residual consists of spikes (for example at reversals, whose spectrum is flat too), or if the log is
+    too short for a spectrum.
     """
     rate, segments = prediction.samples.rate_hz, prediction.samples.segments
     frequency, residual = spectrum(prediction.residual, segments, rate)
@@ -79,5 +83,7 @@ def is_at_floor(rms: float, floor: float) -> bool:
 
 
 def flat_fraction(rms: float, floor: float) -> float:
-    """Return the fraction of a residual's power that is flat over all frequencies; 0 if the floor is unknown."""
+    """Return the fraction of a residual's power that is equally distributed over all frequencies; 0 if the floor is
+    unknown.
+    """
     return 0.0 if isnan(floor) else min(1.0, (floor / rms) ** 2)

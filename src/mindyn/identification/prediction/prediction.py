@@ -26,12 +26,9 @@ from mindyn.regression.row_blocks import segment_ends
 class TorquePrediction:
     """Measured and predicted torques of one log at N rows.
 
-    samples    motion at these rows
-    time       (N,) s, as logged
-    measured   (N, n) N m or N, as logged
-    predicted  (N, n)
-    scored     (k,) rows over which the error is computed
-    ends       rows at the ends of scored segments that are not scored
+    samples    motion at these rows time       (N,) s, as logged measured   (N, n) N m or N, as logged predicted  (N, n)
+    N m or N scored     (k,) rows over which the error is computed ends       rows at the ends of scored segments that
+    are not scored
     """
 
     samples: Samples
@@ -62,10 +59,10 @@ def pool_errors(predictions: Sequence[TorquePrediction]) -> TorqueError:
 
 
 def predict_log(estimate: Estimate, log: Log, rows: tuple[int, int] | None = None) -> TorquePrediction:
-    """Predict the torque of a log at its logged stamps; its motion may be filtered, its torque is not.
+    """Predict the torque of a log at its logged stamps. The motion of the log may be filtered, its torque is not.
 
-    `rows` of the file are scored, or all but the ends. Rows of segments that are too short to be conditioned are left
-    out.
+    The scored rows are `rows` of the file, by default all rows except the ends of segments. Segments that are too short
+    to be conditioned are omitted.
     """
     gains = None if estimate.settings.conditioning is None else estimate.settings.conditioning.gains
     log = log if gains is None else apply_gains(log, gains)
@@ -81,9 +78,9 @@ def predict_log(estimate: Estimate, log: Log, rows: tuple[int, int] | None = Non
 
 
 def _move_to_stamps(conditioned: ConditionedSamples, predicted: Array, log: Log) -> tuple[Log, Samples, Array]:
-    """Interpolate samples and prediction, which are uniform in time, at the stamps of the log.
+    """Interpolate samples and predictions, which are uniform in time, at the time stamps of the log.
 
-    Interpolating the measured torque instead would average its noise and lower the error.
+    Interpolating the measured torque instead would average its noise, and the error would appear smaller.
     """
     samples, kept, segments = conditioned.samples, [], []
     names = ("q", "qd", "qdd", *(name for name in samples.optional if name != "usable"))
@@ -106,7 +103,7 @@ def _move_to_stamps(conditioned: ConditionedSamples, predicted: Array, log: Log)
 
 
 def _split_off_ends(samples: Samples) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return all rows but the ends of every segment, where filters are one-sided, and the rows at these ends."""
+    """Return all rows except the ends of segments, where filters are one-sided, and the rows at these ends."""
     ends = segment_ends(samples.segments)
     long_enough = [(a, b) for a, b in ends if is_scored(b - a, samples.rate_hz)] or ends
     scored = np.concatenate([a + scored_rows(b - a, samples.rate_hz) for a, b in long_enough])

@@ -1,7 +1,8 @@
 """Held-out torque error: root mean square for each joint, relative for each joint and in total.
 
-RMSE_j = sqrt(mean (tau - tau_hat)^2), rel_j = |tau_j - tau_hat_j| / |tau_j|, total = |tau - tau_hat| / |tau| over all
-joints and rows; tau as logged, never filtered or decimated. Rows near ends and gaps are not scored, but counted.
+RMSE_j = sqrt(mean (tau - tau_hat)^2), rel_j = |tau_j - tau_hat_j| / |tau_j|, and total = |tau - tau_hat| / |tau| over
+all joints and rows. tau is the torque as logged, never filtered or decimated. Rows near ends and gaps are not scored;
+their number is reported.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class TorqueError:
 
 
 def torque_error(joint_names: Sequence[str], tau: ArrayLike, predicted: ArrayLike) -> TorqueError:
-    """Return the error of predictions (N, n) against logged torques (N, n)."""
+    """Return the error of predicted torques (N, n) relative to logged torques (N, n)."""
     logged, hat = native_array(tau, "the logged torque"), native_array(predicted, "the prediction")
     if logged.ndim != 2 or logged.shape != hat.shape or logged.shape[1] != len(joint_names) or not len(logged):
         raise InputError(
@@ -98,5 +99,5 @@ def scored_rows(count: int, rate_hz: float) -> NDArray[np.intp]:
 
 
 def is_scored(count: int, rate_hz: float) -> bool:
-    """Return whether a segment is long enough to be scored: filters lack data everywhere in a shorter one."""
+    """Return whether a segment is long enough to be scored. In a shorter segment, filters lack data at every row."""
     return count > 2 * MIN_EDGE_S * rate_hz

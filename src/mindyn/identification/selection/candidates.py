@@ -1,7 +1,8 @@
-"""Fits that may be selected, with their errors on held-out blocks and under held-out conditions.
+"""Candidates for the selected fit, with their errors on held-out blocks and under held-out conditions.
 
-Blocks of time hold out motion like the rest. The rows with the highest speed, the largest load, a posture at the end of
-the range or one direction of motion hold out what another motion may ask for: these errors include extrapolation.
+A held-out block of time has a motion similar to that of the other blocks. To include extrapolation, rows with extreme
+conditions are held out too: those with the highest speed, the largest load, a posture at the end of the range, or one
+direction of motion.
 """
 
 from __future__ import annotations
@@ -32,20 +33,16 @@ from mindyn.regression.settings import EquationSettings
 
 FOLDINGS: Final = (4, 5, 8)
 INNER: Final = 5
-"""Number of groups of the remaining blocks on which least squares selects the parameters to drop."""
+"""Number of groups into which the remaining blocks are divided, to select the parameters that least squares drops."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
     """An estimator that may be selected, with its errors on held-out rows.
 
-    words       its name in messages
-    settings    its equations
-    estimator   fits all rows
-    beta        its values from all rows
-    scores      errors on held-out blocks, for each number of blocks
-    conditions  errors under held-out conditions, for each condition
-    has_offsets whether it fits torque offsets
+    words       name in messages settings    settings of its equations estimator   estimator that fits all rows beta
+    values from all rows scores      errors on held-out blocks, for each number of blocks conditions  errors under
+    held-out conditions, for each condition has_offsets whether it fits torque offsets
     """
 
     words: str
@@ -58,7 +55,7 @@ class Candidate:
 
     @property
     def complexity(self) -> tuple[bool, bool]:
-        """Whether it has friction shapes, and torque offsets."""
+        """Whether the candidate has friction shapes, and whether it has torque offsets."""
         return bool(self.settings.shape.shapes), self.has_offsets
 
     @property
@@ -68,7 +65,7 @@ class Candidate:
 
     @property
     def error_elsewhere(self) -> float:
-        """Error under held-out conditions; that on blocks if no condition differs between rows."""
+        """Error under held-out conditions; if no condition differs between rows, the error on held-out blocks."""
         return error_over(self.conditions) if self.conditions else self.error
 
     @property
@@ -77,15 +74,15 @@ class Candidate:
         return sqrt(self.error * self.error_elsewhere)
 
     def gain_over(self, other: Candidate) -> Gain:
-        """Return by how much the error on held-out blocks is lower than that of another candidate."""
+        """Return by how much the error on held-out blocks is lower than the error of another candidate."""
         return gain_of(other.scores, self.scores)
 
 
 class HoldOut(NamedTuple):
-    """Equations in blocks, and the ways to hold some of them out.
+    """Equations in blocks, and the ways in which blocks are held out.
 
     rows      equations with their blocks
-    foldings  for each way, the groups of block numbers that are held out in turn; each way gives one score
+    foldings  for each way, groups of block numbers; the groups are held out in turn, and each way gives one score
     """
 
     rows: Rows
@@ -93,7 +90,7 @@ class HoldOut(NamedTuple):
 
     @property
     def tests(self) -> list[tuple[list[int], list[int]]]:
-        """Numbers of the fitted and of the held-out blocks, for all ways in order."""
+        """Numbers of the fitted and of the held-out blocks, for all ways, in order."""
         blocks = range(len(self.rows.blocks))
         return [([k for k in blocks if k not in held], held) for groups in self.foldings for held in groups]
 
@@ -104,7 +101,9 @@ class HoldOut(NamedTuple):
 
 
 class HoldOuts(NamedTuple):
-    """Blocks of time (or of phases, if the motion repeats), and groups of rows under the same conditions."""
+    """Two kinds of held-out rows: blocks of time (phases, if the motion repeats), and groups of rows with the same
+    conditions.
+    """
 
     blocks: HoldOut
     conditions: tuple[HoldOut, ...]
@@ -116,7 +115,7 @@ class HoldOuts(NamedTuple):
 
     @property
     def can_hold_out(self) -> bool:
-        """Whether every number of blocks leaves rows to fit."""
+        """Whether there remain rows to fit for every number of blocks."""
         return all(len(groups) > 1 for groups in self.blocks.foldings)
 
 
@@ -137,7 +136,10 @@ def hold_out(trials: Trials, settings: EquationSettings) -> HoldOuts:
 
 
 def fit_least_squares(held: HoldOuts, trial: Trial, dropped: tuple[str, ...]) -> Candidate:
-    """Return least squares without the dropped parameters, with the errors of a fit that selects them again."""
+    """Return least squares without the dropped parameters.
+
+    Its errors are those of fits that select the dropped parameters again.
+    """
     rows = held.rows
     estimator = LeastSquares(covariance="correlated", dropped=dropped, friction_rule=limits_of(rows.settings))
     if not held.can_hold_out:
@@ -163,15 +165,19 @@ def fit_consistent(held: HoldOuts, estimator: PhysicallyConsistent) -> Candidate
 
 
 def limits_of(settings: EquationSettings) -> FrictionRule:
-    """Return the rule of friction for least squares: shapes were selected within limits, and need them."""
+    """Return the friction rule for least squares: friction shapes were selected within limits, so that their fit needs
+    the limits.
+    """
     return "dissipative" if settings.shape.shapes else "regularised"
 
 
 def scores_of_path(held: HoldOut, kept: Kept, *, is_dropping: bool) -> list[TrialScore]:
-    """Return the errors of least squares, which may drop as many of the least supported parameters as its rows select.
+    """Return the errors of least squares.
 
-    The number that was selected on all rows, among dozens, fits its own blocks too well: it would make least squares
-    look better than fits without such a choice.
+    Each fit may drop as many of the least supported parameters as its own rows select.
+
+    The number of dropped parameters that was selected on all rows, among dozens of numbers, fits these rows too well.
+    With it, least squares would appear better than fits without such a choice.
     """
     blocks, tests = _sums_of(held.rows), held.tests
     rests = [rest for rest, _ in tests]
@@ -220,7 +226,7 @@ def _drop_parameters(blocks: Folds, rest: Sequence[int], kept: Kept, weights: Ar
 def _compute_scores(
     held: Sequence[HoldOut], values_of: Callable[[Sequence[Information]], list[Array]]
 ) -> list[TrialScore]:
-    """Return the errors of a fit for all ways to hold blocks out; infinite if a fit fails."""
+    """Return the errors of a fit for all ways to hold out blocks; infinite if a fit fails."""
     tests = [(part, rest, held_out) for part in held for rest, held_out in part.tests]
     try:
         values = iter(

@@ -1,17 +1,19 @@
 """`choose`: select the estimator and the settings that the user did not give, using the training rows only.
 
 The candidates are least squares and physically consistent fits, each with and without friction shapes and torque
-offsets. Their loss is the geometric mean of two errors: on held-out blocks, and on rows held out under other conditions
-(`candidates`), which contain extrapolation. A few large blocks hold out motion unlike the rest, many small blocks
-motion like it: errors on blocks are compared by their geometric mean over several numbers of blocks.
+offsets. The loss of a candidate is the geometric mean of two errors: on held-out blocks, and on held-out rows with
+other conditions (`candidates`), which includes extrapolation. If there are few large blocks, the held-out motion
+differs from the rest; if there are many small blocks, it is similar. The error on blocks is therefore a geometric mean
+over several numbers of blocks.
 
-The size of the loss decides. A test of significance says whether there is a difference, not how much it matters: least
-squares was selected for a significant 10 % on blocks, and had 2.5 times the error on another motion. Consistency is
-knowledge and may cost a tenth; friction shapes and offsets are assumptions and must gain a twentieth.
+The ratio of the losses decides, not a test of significance, because a small difference can be significant: least
+squares was once selected for a significant gain of 10 % on blocks, and had 2.5 times the error on another motion.
+Physical consistency is knowledge, so that it may increase the loss by a tenth. Friction shapes and offsets are
+assumptions, so that they must decrease the loss by a twentieth.
 
-If the motion repeats, all rows of the same phase are held out together, because another period would reveal them. Each
-fit repeats its own selection without the held-out rows where this affects the error: least squares selects the dropped
-parameters again.
+If the motion repeats, all rows of the same phase are held out together, because another period contains the same
+motion. Where a selection affects the error, each fit repeats it without the held-out rows: least squares selects the
+dropped parameters again.
 """
 
 from __future__ import annotations
@@ -82,7 +84,7 @@ def best_estimator(
     fits = [start_task(_fit_consistent, part) for part in parts.values()]
     plain = [first, *(fit_least_squares(part, other, names) for part, other, names in variants)]
     consistent = [candidate for fit in fits for candidate in fit()]
-    selected, plain_best, consistent_best = decide(plain, consistent)
+    selected, plain_best, consistent_best = decide_between(plain, consistent)
     both = [candidate for candidate in (plain_best, consistent_best) if candidate is not None]
     sizes = "; ".join(f"{fit.words} {100 * fit.error:.3g} % ({100 * fit.error_elsewhere:.3g} %)" for fit in both)
     message = f"{selected.words} was selected; error on held-out blocks (under held-out conditions): {sizes}"
@@ -121,28 +123,33 @@ def _has_offsets(held: HoldOuts) -> bool:
     return any(parameter.kind == "offset" for parameter in held.rows.regressor.parameters)
 
 
-def decide(plain: list[Candidate], consistent: list[Candidate]) -> tuple[Candidate, Candidate, Candidate | None]:
-    """Return the selected fit, the best least-squares fit, and the best consistent fit.
+def decide_between(
+    plain: list[Candidate], consistent: list[Candidate]
+) -> tuple[Candidate, Candidate, Candidate | None]:
+    """Return three fits: the selected one, the best least-squares fit, and the best consistent fit.
 
-    The loss decides, by its size: friction shapes and offsets must lower it by `SIMPLER_PRICE`, and consistency, which
-    is knowledge, may raise it by `CONSISTENCY_PRICE`.
+    The ratio of the losses decides: friction shapes and offsets must lower the loss by the factor `SIMPLER_PRICE`, and
+    physical consistency may raise it by the factor `CONSISTENCY_PRICE`.
     """
-    best_plain = select_simplest(plain)
+    best_plain = select_simplest_candidate(plain)
     if not consistent:
         return best_plain, best_plain, None
-    best = select_simplest(consistent)
+    best = select_simplest_candidate(consistent)
     return (best if best.loss <= CONSISTENCY_PRICE * best_plain.loss else best_plain), best_plain, best
 
 
-def select_simplest(candidates: Sequence[Candidate]) -> Candidate:
-    """Return the simplest candidate whose loss is within `SIMPLER_PRICE` of the least one."""
+def select_simplest_candidate(candidates: Sequence[Candidate]) -> Candidate:
+    """Return the simplest candidate whose loss is at most `SIMPLER_PRICE` times the smallest loss."""
     least = min(candidate.loss for candidate in candidates)
     near = [candidate for candidate in candidates if candidate.loss <= SIMPLER_PRICE * least]
     return min(near, key=lambda candidate: (*candidate.complexity, candidate.loss))
 
 
 def _other_frictions(friction: Friction) -> list[Friction]:
-    """Return the friction without shapes, and with load-dependent friction at all joints if some are excluded."""
+    """Return the friction without shapes.
+
+    If load-dependent friction is excluded at some joints, also return it at all joints.
+    """
     if not friction.shapes:
         return []
     everywhere = tuple(pair for pair in friction.without if pair[1] not in LOAD_SHAPES)
@@ -151,7 +158,10 @@ def _other_frictions(friction: Friction) -> list[Friction]:
 
 
 def _fit_consistent(held: HoldOuts) -> list[Candidate]:
-    """Return consistent fits with and without offsets, with the file's values as prior; fits that fail are omitted."""
+    """Return consistent fits with and without offsets; the prior are the values of the file.
+
+    Fits that fail are omitted.
+    """
     fits = [
         fit_consistent(held, PhysicallyConsistent(covariance="correlated", dropped=dropped))
         for dropped in ((), *([("offset",)] if _has_offsets(held) else []))
@@ -177,21 +187,26 @@ def _find_inconsistent_data(held: HoldOuts, consistent: Candidate | None) -> lis
 
 
 MAX_CONSISTENT_RATIO: Final = 1.25
-"""Error of a physically consistent fit relative to a free one, on its own rows and on held-out blocks: a sound LWR4+
-log of nearly one sine has 1.5 on its own rows, 0.99 on held-out blocks. Rates: not measured."""
+"""Largest error of a physically consistent fit relative to an unconstrained one, on its own rows and on held-out
+blocks. A sound LWR4+ log, nearly a single sine, has 1.5 on its own rows and 0.99 on held-out blocks. Rates: not
+measured.
+"""
 Progress = Callable[[str], None]
 START_WIDTH: Final = 0.05
 """rad/s of the transition around zero velocity in the friction that trials start from."""
 FILTER_TO_MOTION: Final = 4.0
-"""The highest cut-off for estimators that noise above the motion biases, in multiples of the motion's own band. With
-encoder noise of 4e-4 rad that a controller feeds back, 95.7 % of the 95 % intervals contain the true value at 4 times,
-94.9 % at 5 times, and 93 % with two arms of 40 wrong by 300 % and more without a bound (tests/honesty/feedback.py)."""
+"""Highest cut-off, in multiples of the motion's own frequency band, for estimators that are biased by noise above the
+motion. With encoder noise of 4e-4 rad that a controller feeds back, 95.7 % of the 95 % intervals contain the true value
+at 4 times, 94.9 % at 5 times, and 93 % with two arms of 40 wrong by 300 % and more without a bound
+(tests/honesty/feedback.py).
+"""
 SERVO_FILTER_TO_MOTION: Final = 2.0
-"""The same for torques of position servos, which are computed from the positions and contain their noise: friction with
-the opposite sign of kd would predict it. No cut-off is below the motion's band, where a slower filter would stand for
-stiction, which lasts shorter in a faster motion. On 30 simulated logs that did not select the rule, it lowers the error
-on the last 35 % by 21 %; the error is at most 1.1 times that with a filter of 15 Hz, instead of 4.8 times
-(`make study NAME=servo-filters`, --first 30)."""
+"""The same for torques of position servos, which are computed from positions and contain their noise; friction with the
+opposite sign of kd could predict this noise. No cut-off is below the motion's band, because a slower filter would
+imitate stiction, which lasts shorter in a faster motion. On 30 simulated logs that did not select the rule, it lowers
+the error on the last 35 % by 21 %; the error is at most 1.1 times that with a filter of 15 Hz, instead of 4.8 times
+(`make study NAME=servo-filters`, --first 30).
+"""
 TOO_SHORT: Final = warning(
     Kind.SHORT_LOG,
     "the logs are too short to select filters and friction on held-out rows: defaults are used",
@@ -235,7 +250,7 @@ def choose(
 ) -> Choice:
     """Select the estimator, the settings and the parameters to drop.
 
-    Given values are not changed.
+    Values that you give are not changed.
 
     Parameters
     ----------
@@ -271,7 +286,7 @@ def select(
     settings: EquationSettings | None = None,
     progress: Progress | None = None,
 ) -> Choice:
-    """Select what is not given, on the excerpt of an experiment; return at once if everything is given."""
+    """Select settings that are not given, on the excerpt of an experiment. Return at once if everything is given."""
     robot, say = experiment.robot, progress or (lambda line: None)  # noqa: ARG005
     asked = settings or EquationSettings.automatic()
     wanted = asked if estimator is None else estimator.settings_for(robot, asked)
@@ -342,7 +357,7 @@ def _start(
 
 
 def _with_selected(wanted: EquationSettings, trial: Trial) -> EquationSettings:
-    """Return the wanted settings with the entries that the trials selected."""
+    """Return the wanted settings, with "auto" entries replaced by the selected values."""
     step = wanted.keep_every
     return replace(
         wanted,
@@ -355,13 +370,17 @@ def _with_selected(wanted: EquationSettings, trial: Trial) -> EquationSettings:
 
 
 def highest_filter(given: Conditioning, logs: Sequence[Log | LogScan]) -> float:
-    """Return the highest cut-off (Hz) of the parallel filter for estimators that noise above the motion biases."""
+    """Return the highest cut-off (Hz) of the parallel filter for estimators that are biased by noise above the
+    motion.
+    """
     rate, band = _motion_band(given, logs)
     return HIGHEST * rate if band is None else min(HIGHEST * rate, FILTER_TO_MOTION * band)
 
 
 def _motion_band(given: Conditioning, logs: Sequence[Log | LogScan]) -> tuple[float, float | None]:
-    """Return the rate and the highest frequency of the motion above the noise of positions, Hz; None: there is none."""
+    """Return the rate, and the highest frequency (Hz) at which the motion is above the noise of positions; None if
+    there is none.
+    """
     resolved, _ = resolve_conditioning(replace(given, motion_hz="auto"), logs, noise_floor_cutoff)
     band = resolved.motion_hz
     return rate_of(resolved), None if band is None else require_resolved(band, "motion_hz")
@@ -385,7 +404,7 @@ def _has_signal(log: Log | LogScan, signal: str, attribute: str) -> bool:
 
 
 def _start_friction(robot: Robot) -> Friction:
-    """Return friction with a smooth sign; a motor that moves several joints also gets joint-side friction."""
+    """Return friction with a smooth sign. Drives that move several joints also get joint-side friction."""
     coupled = tuple(drive.joint for drive in robot.drives if drive.coupling and drive.side == "motor")
     return Friction("tanh", START_WIDTH, (), coupled)
 

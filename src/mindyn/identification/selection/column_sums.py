@@ -1,6 +1,7 @@
 """`ColumnSums`: Gram matrices of columns and torque after the parallel filter, for parts of the rows.
 
-One pass over the rows sums the columns of all frictions that are compared: they share the columns of the links.
+One pass over the rows computes the sums for all friction models that are compared, because they share the columns of
+the links.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from mindyn.regression.regressor import Regressor
 from mindyn.regression.row_blocks import SampleSegment, find_directions, segment_ends, windows
 
 Slowest = float | tuple[float, ...]
-"""Speeds of the joints, rad/s, that a row must exceed to count for the joint."""
+"""Speeds of the joints, rad/s; a row counts for a joint only if the joint is faster."""
 Matrices = list[Array]
 """For each joint, W^T W of W = [columns of all frictions | smooth tau | tau]."""
 
 
 class Part(NamedTuple):
-    """Rows of a Gram matrix: first, end, step, and the speed that they must exceed (None: any)."""
+    """Rows of a Gram matrix: first, end, step, and the speed that a joint must exceed (None: any speed)."""
 
     first: int
     last: int
@@ -38,20 +39,20 @@ class Part(NamedTuple):
         return self._replace(slowest=None)
 
     def within(self, rows: range) -> slice:
-        """Return the slice of consecutive rows that belong to the part, counted from the first row."""
+        """Return the slice of the part's rows among consecutive rows, counted from the first of these rows."""
         first = max(self.first, rows.start)
         first += -(first - self.first) % self.step
         return slice(first - rows.start, max(first, min(self.last, rows.stop)) - rows.start, self.step)
 
 
 class Buffers:
-    """Arrays that every pass reuses: the memory pages of new arrays would take as long as the sums."""
+    """Arrays that every pass reuses, because allocating new memory would take as long as computing the sums."""
 
     def __init__(self) -> None:
         self._arrays: dict[Hashable, Array] = {}
 
     def take(self, key: Hashable, rows: int, width: int) -> Array:
-        """Return an array (rows, width) with any contents, which is valid until the key is taken again."""
+        """Return an array (rows, width) with undefined contents, valid until the same key is requested again."""
         known = self._arrays.get(key)
         if known is None or known.size < rows * width:
             known = self._arrays[key] = np.empty(rows * width)
@@ -61,7 +62,7 @@ class Buffers:
 class ColumnSums:
     """Sums for the samples of one conditioning and one cut-off; the regressors differ in their friction.
 
-    places  for each regressor and joint, where the columns of the joint are in the Gram matrices
+    places  for each regressor and joint, the positions of the joint's columns in the Gram matrices
     widths  sizes of the Gram matrices of the joints
     """
 
@@ -97,7 +98,7 @@ class ColumnSums:
         self.widths = [len(known) + 2 for known in columns]
 
     def normal_matrices(self, parts: Sequence[Part]) -> list[Matrices]:
-        """Return W^T W, W = [Y | smooth tau | tau], for each part and joint; a part lies in one segment."""
+        """Return W^T W with W = [Y | smooth tau | tau] for each part and joint. Each part must lie in one segment."""
         starts, held = [start for start, _ in self.segments], dict[int, list[Part]]()
         for part in dict.fromkeys(parts):
             held.setdefault(int(np.searchsorted(starts, part.first, side="right")) - 1, []).append(part)
@@ -117,9 +118,12 @@ class ColumnSums:
         return np.full(len(self.widths), len(range(part.first, part.last, part.step)))
 
     def _sums(self, segment: range, parts: Sequence[Part]) -> list[Matrices]:
-        """Return the Gram matrix for each part and joint; without a filter only rows that parts use are computed.
+        """Return the Gram matrix for each part and joint.
 
-        A part without slow rows is the part with them minus the slow rows, which are few.
+        Without a filter, only rows that belong to parts are computed.
+
+        The sum of a part without slow rows is the sum with slow rows minus that of the slow rows, because slow rows are
+        few.
         """
         used = segment
         if self.cutoff_hz is None:
@@ -154,8 +158,9 @@ class ColumnSums:
     def _groups(
         self, window: slice, kept: range, parts: Sequence[Part]
     ) -> Iterator[tuple[int, slice | list[NDArray[np.intp]]]]:
-        """Yield the parts that have some of the kept rows of a window, with these rows of the window; for parts without
-        slow rows, with the slow rows of each joint.
+        """Yield for each part the kept rows of a window that belong to it.
+
+        For parts without slow rows, also yield the slow rows of each joint.
         """
         by = kept.start - window.start
         for k, part in enumerate(parts):
@@ -170,7 +175,9 @@ class ColumnSums:
                 yield k, [taken.start + step * np.flatnonzero(joint) for joint in is_slow.T]
 
     def _fill(self, window: slice, joints: Sequence[Array]) -> None:
-        """Write the columns of all frictions of every joint, few rows at a time, which stay in the cache."""
+        """Write the columns of all friction models of every joint, for a few rows at a time, which stay in the
+        cache.
+        """
         for start in range(window.start, window.stop, FACTORED_ROWS):
             taken = slice(start, min(start + FACTORED_ROWS, window.stop))
             within = slice(taken.start - window.start, taken.stop - window.start)

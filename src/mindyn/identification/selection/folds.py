@@ -1,4 +1,4 @@
-"""`Folds`: leave out each block of rows in turn and fit the others, from the Gram matrices of the blocks."""
+"""`Folds`: fit all blocks of rows except one, for each block in turn, from the Gram matrices of the blocks."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.regression.friction_limits import FrictionLimits, PriorGroups
 
 REWEIGHTINGS: Final = 4
-"""Repetitions with weights from residuals. With 4, errors of a TX40 are converged to 2e-6 of them; a start from the
-weights of all blocks takes as many, since the blocks that are held out have a part in these: with 1, errors are wrong
-by 4e-4, which changes the settings of three measured logs."""
+"""Number of fits with weights from the residuals of the previous fit. With 4 fits, the errors of a TX40 have converged
+to 2e-6 of their value; with 1 fit, they are wrong by 4e-4, which changes the settings of three measured logs. Starting
+with the weights of all blocks would need as many fits, because these weights also depend on the held-out blocks.
+"""
 SMALLEST: Final = 1e-12
 """Eigenvalues of the scaled normal matrix below this fraction of the largest count as zero in a trial."""
 WELL_CONDITIONED: Final = 1e-8
-"""Reciprocal condition number above which no eigenvalue is near `SMALLEST`, so that none are computed."""
+"""Reciprocal condition number above which no eigenvalue is near `SMALLEST`, so that eigenvalues need not be computed.
+"""
 
 LARGE_PIVOT: Final = 1e-2
 """Smallest entry on the diagonal of the Cholesky factor above which a scaled matrix counts as well conditioned."""
 
 
 class Fits(NamedTuple):
-    """Normal matrix (k, k) and right side (k,) of the kept parameters, beta (p,), and weights (n,), of each fit."""
+    """Results of fits: normal matrix (k, k) and right side (k,) of the kept parameters, beta (p,), and weights (n,)."""
 
     matrices: Array
     rights: Array
@@ -36,7 +38,7 @@ class Fits(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """Numbers of the parameters that a fit has, the priors of some of them, and the limits of friction."""
+    """Numbers of the fitted parameters, the priors of some of them, and the limits of friction."""
 
     numbers: list[int]
     priors: PriorGroups
@@ -45,11 +47,11 @@ class Kept(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Folds:
-    """Blocks of rows of which each is held out in turn.
+    """Blocks of rows; each of them is held out in turn.
 
     columns  for each joint, the numbers of its parameters
     fitted   for each joint (m, k + 1, k + 1) Gram matrices [Y | tau] of the rows of m blocks to fit
-    scored   for each joint (m, k + 1, k + 1) the same of the rows to score
+    scored   for each joint (m, k + 1, k + 1) Gram matrices of the rows to score
     rows     (m, n) numbers of rows to fit
     count    number of parameters
     """
@@ -76,7 +78,9 @@ class Folds:
         return Folds(self.columns, fitted, scored, rows, self.count)
 
     def squared_residuals_and_torques(self, betas: Array) -> tuple[Array, Array]:
-        """Return squared residuals (steps, m, n) of betas (m, steps, p) on their blocks, and squared torques (m, n)."""
+        """Return squared residuals (steps, m, n) of betas (m, steps, p) on the scored rows, and squared torques (m,
+        n).
+        """
         error = []
         for columns, matrices in zip(self.columns, self.scored, strict=True):
             v = np.concatenate([betas[:, :, columns], np.full((*betas.shape[:2], 1), -1.0)], axis=2)
@@ -85,7 +89,7 @@ class Folds:
 
 
 def squares_of_torque(matrices: Sequence[Array]) -> Array:
-    """Return (f, n) the squared torques of Gram matrices (f, k + 1, k + 1) of each joint."""
+    """Return the squared torques (f, n) from Gram matrices (f, k + 1, k + 1) of each joint."""
     return np.stack([joint[:, -1, -1] for joint in matrices], axis=1)
 
 
@@ -100,21 +104,24 @@ def fits_without_each(foldings: Sequence[Folds], kept: Kept) -> list[Fits]:
 
 
 def equal_weights(squares: Sequence[Array]) -> Array:
-    """Return (f, n) the weight 1 of joints with torque."""
+    """Return weights (f, n): 1 for joints with torque, otherwise 0."""
     return (squares_of_torque(squares) > 0).astype(np.float64)
 
 
 def _of_others(x: Array) -> Array:
-    """Return (folds, ...) the sum over all other folds, for each fold; zero stays exactly zero."""
+    """Return for each fold the sum (folds, ...) over all other folds.
+
+    If all values are zero, the sum is exactly zero.
+    """
     return np.asarray(x.sum(axis=0) - x)
 
 
 def fit_sums(folds: Folds, kept: Kept, weights: Array, repeats: int) -> Fits:
-    """Fit each block alone, then weight each joint (m, n) by its residuals and repeat.
+    """Fit each block alone; then weight each joint (m, n) by its residuals, and repeat the fit.
 
-    Joints without torque have no weight. Friction has its priors, and stays within its limits. The fits only compare
-    settings, so that they do not need the last digits that a QR would give. A coefficient of one joint has a prior for
-    all weights of the joints or for none.
+    Joints without torque have weight zero. Friction has priors, and stays within its limits. The fits are used only to
+    compare settings, so that they do not need the last digits that a QR factorisation would give. Whether a coefficient
+    has a prior does not depend on the weights of the joints.
     """
     squares, counts = folds.fitted, folds.rows
     torques, size = squares_of_torque(squares), folds.count + 1

@@ -1,12 +1,12 @@
 """`TrialScore` and `Gain`: the error of settings on held-out blocks, and how much one setting gains over another.
 
-Two settings are tried on the same blocks, so that blocks that are hard to predict affect both. The gain
+Two settings are compared on the same blocks, so that blocks that are hard to predict affect both. The gain
 
     g_b = ln(error of one setting / error of the other) on block b
 
 therefore varies less from block to block than the errors do. With s the standard deviation of g_b over m blocks, s /
-sqrt(m) is the standard deviation of the mean gain. A setting with more freedom must gain more than a fraction of it, as
-Breiman et al. [1984] select the simplest model among those that the blocks do not distinguish.
+sqrt(m) is the standard deviation of the mean gain. A model with more parameters must gain more than a multiple of this
+deviation, as in Breiman et al. [1984], who select the simplest model among those that do not differ significantly.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class TrialScore:
     left, power  (blocks, n) squared residuals and squared torques of each joint
     mean         mean relative error over joints with torque; infinite if there are none
     total        relative error of all joints together
-    criterion    geometric mean of both, which is minimised: the mean favours small joints, the total large ones
+    criterion    geometric mean of both, which is minimised; the mean gives small joints, the total large joints more
+    weight
     """
 
     left: Array
@@ -47,16 +48,16 @@ class TrialScore:
         object.__setattr__(self, "criterion", float(np.sqrt(mean * total)))
 
     def of_blocks(self) -> Array:
-        """Return (blocks,) the criterion of each block, relative to the torque of all blocks."""
+        """Return the criterion (blocks,) of each block, relative to the torque of all blocks."""
         return criterion_of(self.left, self.power.sum(axis=0))
 
 
 class Gain(NamedTuple):
-    """ln of the ratio of two settings' errors.
+    """Logarithm of the ratio of two settings' errors.
 
-    mean       over all ways to cut blocks
-    deviation  standard deviation of the mean over blocks, by the cut with the most blocks
-    of_blocks  mean over the blocks of that cut
+    mean       mean over all ways to cut blocks
+    deviation  standard deviation of the mean over blocks, for the cut with the most blocks
+    of_blocks  mean over the blocks of this cut
     blocks     number of these blocks
     """
 
@@ -67,7 +68,7 @@ class Gain(NamedTuple):
 
     @property
     def is_significant(self) -> bool:
-        """Whether the error falls, and does so on the blocks by a one-sided paired test."""
+        """Whether the error decreases, and decreases significantly on the blocks by a one-sided paired test."""
         return self.mean > 0 and exceeds_zero(self.of_blocks, self.deviation, self.blocks)
 
     def is_significantly_above(self, least: float) -> bool:
@@ -83,7 +84,7 @@ def error_over(scores: Sequence[TrialScore]) -> float:
 def gain_of(others: Sequence[TrialScore], scores: Sequence[TrialScore]) -> Gain:
     """Return by how much `scores` are lower than `others` on the same blocks, over several ways to cut them.
 
-    The cut with the most blocks gives the deviation.
+    The standard deviation comes from the cut with the most blocks.
     """
     if any(isinf(score.criterion) for score in (*others, *scores)):
         return Gain(0.0, float("inf"))
@@ -98,7 +99,7 @@ def gain_of(others: Sequence[TrialScore], scores: Sequence[TrialScore]) -> Gain:
 
 
 def joint_gain(others: Sequence[TrialScore], scores: Sequence[TrialScore], joint: int) -> Gain:
-    """Return by how much `scores` are lower than `others` at one joint."""
+    """Return by how much `scores` are lower than `others` for one joint."""
 
     def of_joint(score: TrialScore) -> TrialScore:
         return TrialScore(score.left[:, [joint]], score.power[:, [joint]]) if len(score.left) else UNSCORED
@@ -123,4 +124,4 @@ def criterion_of(left: Array, power: Array) -> Array:
 
 
 UNSCORED: Final = TrialScore(np.zeros((0, 1)), np.zeros((0, 1)))
-"""Score with an infinite error, for settings that leave nothing to hold out."""
+"""Score with an infinite error, for settings with too few rows to hold out."""

@@ -1,8 +1,8 @@
 """`Trials`: cross-validate settings over blocks of the training rows.
 
 Blocks are contiguous. If the logs repeat a motion, all rows of the same phase form a block, because another period
-would reveal the held-out rows. Noise filters and the friction around zero velocity matter for the same motion as well,
-and use contiguous blocks (`along_time`); the choice of parameters matters for other motions.
+contains the held-out motion. Noise filters and friction around zero velocity affect repetitions of the same motion too,
+and are compared on contiguous blocks (`along_time`). The choice of parameters affects the prediction of other motions.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from mindyn.regression.rows import FOLDS, labels_along
 from mindyn.regression.settings import EquationSettings
 
 ROWS_PER_PERIOD: Final = 8
-"""Rows kept for each period of the cut-off in a fit: more would only interpolate."""
+"""Number of rows that a fit keeps for each period of the cut-off; more rows would contain no further information."""
 MAX_DELAY_S: Final = 0.15
 """Largest time offset between torque and motion that is tried."""
 MOST_DROPPED: Final = 0.6
@@ -52,14 +52,16 @@ MOST_DROPPED: Final = 0.6
 SAME_VALUES: Final = 1e-6
 """Relative change below which values are the same."""
 MIN_SKETCHED_ROWS: Final = 4000
-"""Rows of every log from which on a quarter of them is enough to find settings that are far from the best."""
+"""Number of rows of every log from which on a quarter of the rows is enough to exclude settings that are far from the
+best.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Settings to try, and the parameters that the fit leaves out.
+    """Settings to try, and the parameters that their fit excludes.
 
-    settings  of the equations; the decimation follows from the filter
+    settings  settings of the equations; the decimation follows from the filter
     without   kinds of excluded parameters
     dropped   number of further parameters to drop, the least supported first
     """
@@ -87,7 +89,7 @@ class Trial:
         return self.settings.shape
 
     def kept(self, parameters: Sequence[Parameter]) -> list[int]:
-        """Return the numbers of the parameters that are not excluded, before dropping any."""
+        """Return the numbers of the parameters that are not excluded, before any parameters are dropped."""
         return [k for k, parameter in enumerate(parameters) if parameter.kind not in self.without]
 
     def with_settings(self, **changes: Any) -> Trial:
@@ -104,7 +106,7 @@ class Trial:
 
 
 class _Shared(SharedData):
-    """Data shared by trials that cut the same logs into different blocks."""
+    """Data that several trials share if they cut the same logs into different blocks."""
 
     def __init__(self, experiment: Experiment, regressor: Regressor) -> None:
         self.experiment, self.regressor = experiment, regressor
@@ -117,7 +119,7 @@ class _Shared(SharedData):
         return _Shared, (self.experiment, self.regressor)
 
     def kept(self, trial: Trial) -> Kept:
-        """Return the parameters that a trial does not exclude, before dropping any."""
+        """Return the parameters that a trial does not exclude, before any parameters are dropped."""
         key = trial.friction, trial.without
         if key not in self._kept:
             regressor = self.with_friction(trial.friction)
@@ -130,9 +132,10 @@ class _Shared(SharedData):
 
 
 def rules_of(regressor: Regressor, numbers: list[int]) -> Kept:
-    """Return the priors and limits of a fit with these parameters.
+    """Return the priors and the limits for a fit with these parameters.
 
-    Only friction with shapes is limited: viscous and Coulomb friction that drive reveal a reversed torque.
+    Only friction with shapes is limited. Viscous and Coulomb friction may become negative, because this is a sign of a
+    reversed torque.
     """
     every = np.ones(regressor.count, dtype=np.bool_)
     limits = friction_limits(regressor) if regressor.friction.shapes else None
@@ -141,7 +144,9 @@ def rules_of(regressor: Regressor, numbers: list[int]) -> Kept:
 
 @lru_cache(maxsize=256)
 def _for_prediction(conditioning: Conditioning) -> Conditioning:
-    """Return the entries of a conditioning on which samples depend; hundreds of trials share them."""
+    """Return the conditioning without the entries that do not affect samples, because hundreds of trials share
+    samples.
+    """
     return conditioning.for_prediction()
 
 
@@ -194,7 +199,7 @@ class Trials:
     def squared_residuals_and_torques(self, trial: Trial) -> tuple[Array, Array]:
         """Return squared residuals (steps, blocks, n) with 0, 1, 2, ... dropped parameters, and squared torques.
 
-        Only those without dropped parameters are computed if the trial drops none.
+        If the trial drops no parameters, only the first step is computed.
         """
         if not self.knows(trial):
             score_all([self], [trial])
@@ -208,7 +213,9 @@ class Trials:
 
     @cached_property
     def sketch(self) -> Trials | None:
-        """Trials of the middle quarter of every log, or segment of a long log, if all are long; otherwise None."""
+        """Trials on the middle quarter of every log (or segment of a long log), if all logs are long; otherwise
+        None.
+        """
         lengths = [len(log) for log in self.logs]
         if len(lengths) < self.fold_count or min(lengths) < MIN_SKETCHED_ROWS or self.timeline.repeated:
             return None
@@ -260,9 +267,9 @@ class Trials:
         return DelayScan(samples, columns, MAX_DELAY_S, samples.qd)
 
     def estimate_delay(self, trial: Trial) -> Delay | None:
-        """Return the delay of all torques with its deviation, next to other friction and elastic joints.
+        """Return the delay of all torques with its deviation, fitted together with other friction and elastic joints.
 
-        None for closed loops and for too few rows.
+        The result is None for robots with loops, and if there are too few rows.
         """
         samples = self.samples(replace(trial.conditioning, delay_s=0.0)).samples
         regressor = self._shared.with_friction(trial.friction)
@@ -281,7 +288,7 @@ class Trials:
     def values(self, trial: Trial, excluded: Collection[tuple[str, str]] = ()) -> dict[Parameter, float]:
         """Return the values fitted to all rows, zero for parameters that the trial excludes.
 
-        excluded  pairs (joint, shape) of load-dependent friction that the fit and its values leave out
+        excluded  pairs (joint, shape) of load-dependent friction that the fit does not contain
         """
         folds = self._folds(trial)
         if not len(folds.rows):
@@ -300,7 +307,7 @@ class Trials:
         return tuple(self.values(trial).values())[: self.regressor.base.count]
 
     def _folds(self, trial: Trial) -> Folds:
-        """Return the Gram matrices of a trial; those of the latest one are kept."""
+        """Return the Gram matrices of a trial; those of the latest trial are cached."""
         if self._latest is None or self._latest[0] != trial.settings:
             ((folds,),) = _sum_columns([self], [trial])
             self._latest = trial.settings, folds
@@ -322,7 +329,7 @@ class Trials:
         return [parts for _, parts in sorted(blocks.items())]
 
     def _labels(self, conditioned: ConditionedSamples, ends: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
-        """Return (N,) the number of the block of each sample; `ends` are those of the segments."""
+        """Return the block number (N,) of each sample; `ends` are those of the segments."""
         samples = conditioned.samples
         if not self.timeline.repeated:
             labels, first = np.empty(len(samples), dtype=np.int64), 0
@@ -344,10 +351,10 @@ def _rebuild(shared: _Shared, fold_count: int, timeline: Timeline) -> Trials:
 
 
 def score_all(foldings: Sequence[Trials], listed: Sequence[Trial]) -> list[list[TrialScore]]:
-    """Return the scores of each trial in all foldings, which must share their logs.
+    """Compute the scores of each trial in all foldings, which must share their logs.
 
-    Trials that differ in friction and parameters alone share one pass over the rows. Workers take a part of the passes,
-    or of the trials of a single pass.
+    Trials that differ only in friction and parameters share one pass over the rows. Workers compute some of the passes,
+    or some of the trials of a single pass.
     """
     passes: dict[tuple[Conditioning, float | None], list[Trial]] = {}
     for trial in dict.fromkeys(listed):
@@ -369,8 +376,9 @@ def scores(foldings: Sequence[Trials], trial: Trial) -> list[TrialScore]:
 
 
 def _cross_validate(foldings: Sequence[Trials], listed: Sequence[Trial]) -> list[list[_Errors]]:
-    """Return the errors, in each folding, of trials that share their rows; those that drop parameters with 0, 1, 2, ...
-    dropped ones.
+    """Return the errors in each folding of trials that share their rows.
+
+    For trials that drop parameters, the errors are those with 0, 1, 2, ... dropped parameters.
     """
     found = []
     for trial, folds in zip(listed, _sum_columns(foldings, listed), strict=True):
@@ -418,7 +426,7 @@ def _sum_columns(foldings: Sequence[Trials], listed: Sequence[Trial]) -> Iterato
 
 
 def most_steps(kept: Kept) -> int:
-    """Return the number of steps in which parameters may be dropped, including the one that drops none."""
+    """Return the number of steps in which parameters may be dropped, including the step without dropped parameters."""
     return max(1, round(MOST_DROPPED * len(kept.numbers)))
 
 
@@ -447,7 +455,7 @@ class _Totals(NamedTuple):
         return _Totals(fitted, scored, np.array(counts, dtype=np.float64).reshape(-1, len(sums.widths)))
 
     def folds(self, regressor: Regressor, places: Sequence[NDArray[np.intp]]) -> Folds:
-        """Return the sums of the columns of one friction."""
+        """Return the sums for the columns of one friction model."""
         fitted, scored = [], []
         for place, fit, score in zip(places, self.fitted, self.scored, strict=True):
             # The torque to fit is smooth, the one to score is as logged.
@@ -458,7 +466,7 @@ class _Totals(NamedTuple):
 
 
 def _parts_to_score(fit: Part, score: range) -> list[Part]:
-    """Split the rows to score into parts, such that the fitted part among them is summed once."""
+    """Split the rows to score into parts, so that rows that are also fitted are summed only once."""
     if fit.step > 1 or fit.first < score.start or fit.last > score.stop:
         return [Part(score.start, score.stop)]
     around = [Part(score.start, fit.first), fit.with_slow_rows, Part(fit.last, score.stop)]

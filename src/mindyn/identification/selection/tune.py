@@ -1,4 +1,6 @@
-"""`tune_settings`: select groups of settings in turn by their cross-validated error on the training rows."""
+"""`tune_settings`: select groups of settings one after the other by their cross-validated error on the training
+rows.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,17 @@ from mindyn.robots.friction_laws import FITTED_SHAPES, LOAD_SHAPES
 Progress = Callable[[str], None]
 
 HIGHEST: Final = 0.4
-"""Highest cut-off, relative to the sample rate; the lowest is `LOWEST_HZ`. Above it, no filter is used."""
+"""Highest cut-off that is tried, relative to the sample rate; the lowest is `LOWEST_HZ`. Above it, no filter is used.
+"""
 COARSE: Final = 2.0
 FINER: Final = (2.0**0.5, 2.0**0.25)
-"""Factors between the cut-offs tried, first over the whole range, then around the best."""
+"""Factors between the cut-offs that are tried, first over the whole range, then around the best cut-off."""
 MAX_PROMISING_RATIO: Final = 1.3
-"""Ratio to the smallest error on a part of long logs above which a cut-off is not tried on all rows."""
+"""If the error of a cut-off on a part of long logs, relative to the smallest error, is above this, it is not tried on
+all rows.
+"""
 MOTION_TO_FILTER: Final = 2.5
-"""Ratio of the motion's cut-off to that of the parallel filter while the latter is selected."""
+"""Ratio of the motion's cut-off to the cut-off of the parallel filter, while the parallel filter is selected."""
 TANH_WIDTHS: Final = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2)
 STOP_WIDTHS: Final = (1e-6, 1e-5, 1e-4, 1e-3)
 GRID_REFINEMENTS: Final = 10.0**0.5
@@ -35,9 +40,9 @@ GRID_REFINEMENTS: Final = 10.0**0.5
 SLOW_SPEEDS: Final = (None, 0.01, 0.02, 0.05)
 """rad/s below which rows of a joint are excluded from the fit: stiction there is not a function of the speed."""
 MIN_GAIN: Final = 0.995
-"""A setting with more freedom is selected if it lowers the error to less than this fraction."""
+"""A model with more parameters is selected if its error, relative to the simpler one, is less than this."""
 SHAPE_GAIN: Final = -log(MIN_GAIN)
-"""The same as a gain over several numbers of blocks, which must also be significant."""
+"""The same condition as a gain over several numbers of blocks, which must also be significant."""
 LOAD_GAIN: Final = -log(0.98)
 """The same for load-dependent friction, with one or two parameters per joint: in real gears its effect is large or
 absent."""
@@ -49,16 +54,17 @@ DROPPED_TOGETHER: Final[tuple[tuple[Kind, ...], ...]] = (("rotor",), ("offset",)
 """Kinds of parameters that an arm may not need: rotors, whose inertia the links can absorb, and friction offsets."""
 DELAY_STEPS: Final = 12
 DELAY_GAIN: Final = -log(0.9)
-"""Reduction of the error by a delay above which friction of other shapes is not tested as an explanation."""
+"""If a delay reduces the error by more than this, friction of other shapes is not tested as an explanation."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchSpace:
-    """What may be selected: the entries of the given settings that are "auto"; all others stay as given.
+    """Settings that may be selected: the entries of the given settings that are "auto". All other settings stay as
+    given.
 
     asked              settings; a conditioning of None leaves the motion's cut-off, its velocity and the delay open
     is_speed_logged    whether every log has a velocity
-    is_estimator_given if it is, the parameters to drop are selected only along with filter or friction
+    is_estimator_given if true, parameters to drop are selected only together with filter or friction
     highest_filter_hz  highest cut-off of the parallel filter; None: any, or no filter
     lowest_hz          lowest cut-off of the parallel filter and of the motion; None: any
     """
@@ -106,8 +112,9 @@ class SearchSpace:
 
 
 def tune_settings(trials: Trials, start: Trial, search_space: SearchSpace, progress: Progress) -> Trial:
-    """Return the trial after two rounds through filter, delay and friction direction, then friction shapes and
-    parameters.
+    """Return the trial with the selected settings.
+
+    Two rounds select filter, delay and friction direction; then friction shapes and parameters are selected.
     """
     best, timed = start, trials.along_time()
     for _ in range(2):
@@ -135,12 +142,12 @@ def tune_settings(trials: Trials, start: Trial, search_space: SearchSpace, progr
 
 
 def _essential(trials: Trials, best: Trial, search_space: SearchSpace) -> Trial:
-    """Drop the number of least supported parameters that gives the best prediction of unseen motion.
+    """Drop as many of the least supported parameters as gives the best prediction of motion that was not fitted.
 
-    A few large blocks hold out motion unlike the rest, many small blocks motion like it: settings with different
-    freedom are compared over several numbers of blocks, by the geometric mean of their errors. Delay, slow rows and the
-    friction around zero velocity are checked again, since with a single number of blocks they may fit the noise of
-    these blocks.
+    If there are few large blocks, the held-out motion differs from the rest; if there are many small blocks, it is
+    similar. Models with different numbers of parameters are therefore compared by the geometric mean of their errors
+    over several numbers of blocks. Delay, slow rows and the friction around zero velocity are checked again, because
+    with a single number of blocks they may fit the noise of these blocks.
     """
     foldings = several_foldings(trials)
     _score_paths(foldings, [best, *_other_slow_speeds(best, search_space), *_stops(best, search_space)])
@@ -194,7 +201,10 @@ def _other_slow_speeds(best: Trial, search_space: SearchSpace) -> list[Trial]:
 
 
 def _stops(best: Trial, search_space: SearchSpace) -> list[Trial]:
-    """Return presliding friction with widths between those tried before; for a stop, with neighbouring widths."""
+    """Return presliding friction with widths between those tried before.
+
+    If the best friction is a stop, return neighbouring widths.
+    """
     if not search_space.friction:
         return []
     friction = best.friction
@@ -210,7 +220,9 @@ def _line(what: str, trials: Trials, trial: Trial) -> str:
 
 
 def _better(trials: Trials, best: Trial, others: Iterable[Trial], factor: float) -> Trial:
-    """Return the best of the others if its error is below `factor` times that of `best`, else `best`."""
+    """Return the best of the other trials if its error is below `factor` times that of `best`; otherwise return
+    `best`.
+    """
     listed = [best, *others]
     errors = [score.criterion for (score,) in score_all([trials], listed)]
     k = min(range(1, len(listed)), key=errors.__getitem__, default=0)
@@ -218,7 +230,7 @@ def _better(trials: Trials, best: Trial, others: Iterable[Trial], factor: float)
 
 
 def _promising(trials: Trials, listed: Sequence[Trial]) -> list[Trial]:
-    """Return the trials that are not far from the best on a part of long logs; all of them for short logs."""
+    """Return the trials that are not far from the best on a part of long logs; for short logs, return all trials."""
     if trials.sketch is None:
         return list(listed)
     errors = [score.criterion for (score,) in score_all([trials.sketch], listed)]
@@ -253,7 +265,7 @@ def _filters(trials: Trials, best: Trial, search_space: SearchSpace) -> Trial:
 
 
 def _grid(rate: float, lowest_hz: float) -> list[float | None]:
-    """Return None for no filter, then cut-offs over the whole range."""
+    """Return None (no filter), then cut-offs over the whole range."""
     values: list[float | None] = [None]
     f = lowest_hz
     while f < HIGHEST * rate:
@@ -263,7 +275,10 @@ def _grid(rate: float, lowest_hz: float) -> list[float | None]:
 
 
 def _with_filters(best: Trial, filters: Sequence[float | None], search_space: SearchSpace) -> list[Trial]:
-    """Return candidates for the parallel filter; the motion's cut-off changes along if it may be selected."""
+    """Return candidates for the parallel filter.
+
+    If the motion's cut-off may be selected, it changes together with the filter.
+    """
     candidates = []
     highest, bound = HIGHEST * rate_of(best.conditioning), search_space.highest_filter_hz
     lowest = search_space.lowest_hz or 0.0
@@ -284,12 +299,12 @@ def _directions(best: Trial) -> list[Trial]:
 
 
 def _delay(trials: Trials, best: Trial) -> Trial:
-    """Select a delay: scan the whole range with the smooth torque, then take steps while they help.
+    """Select a delay: scan the whole range with the smooth torque, then take steps as long as they reduce the error.
 
-    A search that starts without delay ends in the nearest local minimum, where friction that reverses early compensates
-    for a part of the delay. The scan excludes rows around reversals (`DelayScan`); its result must predict held-out
-    blocks better, like any other step, and friction of other shapes or an elastic joint must not explain it
-    (`delays`).
+    A search that starts without delay would end in the nearest local minimum, where friction that reverses early
+    compensates for a part of the delay. The scan excludes rows around reversals (`DelayScan`). Its result must reduce
+    the error on held-out blocks, like any other step, and friction of other shapes or an elastic joint must not explain
+    the delay (`delays`).
     """
     scanned = best.conditioning.motion_delay_s + trials.delays(best).best().seconds
     best = _better(trials, best, [best.with_conditioning(delay_s=scanned)], 1.0)
@@ -313,8 +328,8 @@ def _delay(trials: Trials, best: Trial) -> Trial:
 def _needs_delay(foldings: Sequence[Trials], best: Trial, without: Trial) -> bool:
     """Return whether a delay lowers the error significantly, and friction of other shapes does not explain it.
 
-    Torque and motion of most logs have one clock. A delay that lowers the error by a tenth is applied in any case:
-    then nothing that the fit can select instead predicts as well.
+    In most logs, torque and motion have the same clock. A delay that lowers the error by a tenth is always applied,
+    because no other setting that the fit can select predicts as well.
     """
     gain = _gain(foldings, without, best)
     if not (gain.is_significant and gain.mean > SHAPE_GAIN):
@@ -324,13 +339,14 @@ def _needs_delay(foldings: Sequence[Trials], best: Trial, without: Trial) -> boo
 
 
 def add_load_friction(trials: Trials, best: Trial) -> Trial:
-    """Add load-dependent friction, with equal or different values for driving and braking loads, if it predicts better.
+    """Add load-dependent friction if it reduces the error, with equal or with different values for driving and braking
+    loads.
 
-    The reference of the load is the fit to all training rows, first without and then with such friction: the only
-    torque of held-out blocks that enters their columns is that of the rigid links. At joints where it would drive,
-    f_load < |f_driving|, or lock the gear, it represents another effect, such as a gain or a spring, and is excluded.
-    It is also excluded at joints where it makes the prediction significantly worse. It is compared over several numbers
-    of blocks.
+    The reference of the load is the fit to all training rows, first without and then with such friction. Columns of
+    held-out blocks therefore use only the rigid-body values of this fit. Load-dependent friction is excluded at joints
+    where it would drive the joint, f_load < |f_driving|, or lock the gear, because it then represents another effect,
+    such as a gain or a spring. It is also excluded at joints where it makes the prediction significantly worse. Errors
+    are compared over several numbers of blocks.
     """
     if trials.regressor.load_obstacle() or isinf(trials.score(best).criterion):
         return best
@@ -358,10 +374,11 @@ def _gain(foldings: Sequence[Trials], best: Trial, other: Trial) -> Gain:
 
 
 def _braking(trials: Trials, trial: Trial) -> Trial | None:
-    """Exclude load-dependent friction that would drive or lock a joint; return None if that excludes all of it.
+    """Exclude load-dependent friction that would drive or lock a joint. Return None if no such friction remains.
 
-    The difference between driving and braking loads is excluded first, since it acts like a gain, then the rest.
-    Excluding some parameters may change the sign of others, so that this repeats until none is excluded.
+    The difference between driving and braking loads is excluded first, because it acts like a gain; the common part is
+    excluded next. Excluding some parameters may change the sign of others, so that this is repeated until no further
+    parameter is excluded.
     """
     excluded: set[tuple[str, str]] = set()
     while True:
@@ -394,10 +411,10 @@ def _driven_joints(trials: Trials) -> list[str]:
 
 
 def _shapes(trials: Trials, best: Trial) -> Trial:
-    """Add friction shapes one by one while they predict better over all joints and several numbers of blocks.
+    """Add friction shapes one by one as long as they reduce the error over all joints and several numbers of blocks.
 
-    A joint that a shape predicts significantly worse does not have it. The evidence of a single joint is too weak to
-    add one: of many joints and shapes, some pair always gains by chance.
+    A shape is excluded at joints where it makes the prediction significantly worse. A shape is not added for a single
+    joint alone, because among many joints and shapes, some pair always gains by chance.
     """
     foldings = several_foldings(trials)
     loaded = len([name for name in best.friction.shapes if name in LOAD_SHAPES])
@@ -413,7 +430,7 @@ def _shapes(trials: Trials, best: Trial) -> Trial:
 
 
 def _where_it_does_no_harm(foldings: Sequence[Trials], best: Trial, other: Trial) -> Trial:
-    """Return the other trial without its new shapes at joints whose error they raise significantly."""
+    """Return the other trial, with its new shapes excluded at joints whose error they increase significantly."""
     new = [shape for shape in other.friction.shapes if shape not in best.friction.shapes]
     pair = scores(foldings, other), scores(foldings, best)
     names = foldings[0].regressor.joint_names

@@ -1,4 +1,6 @@
-"""Fit one column in addition to those of an estimate, such as a drift of friction, with its deviation over blocks."""
+"""Fit one column in addition to those of an estimate, such as a drift of friction; blocks give its standard
+deviation.
+"""
 
 from __future__ import annotations
 
@@ -21,21 +23,25 @@ SEPARATE: Final = 1e-9
 
 
 class Coefficient(NamedTuple):
-    """Value of an additional column, its standard deviation over blocks, and the sum of squares that it explains."""
+    """Coefficient of an additional column, its standard deviation over blocks, and the sum of squares that it
+    explains.
+    """
 
     value: float
     deviation: float
     explained: float
 
     def exceeds(self, value: float, deviations: float) -> bool:
-        """Return whether it is larger than a value and than some of its deviations."""
+        """Return whether the coefficient is larger than a value, and larger than a multiple of its deviation."""
         return abs(self.value) > value and abs(self.value) > deviations * self.deviation
 
 
 def friction_drifts(estimate: Estimate, blocks: Sequence[Block]) -> list[Coefficient | None]:
-    """Return the relative change of friction from the first to the last block, of every joint and of all together.
+    """Return the relative change of friction from the first to the last block, for every joint and for all joints
+    together.
 
-    None if there are fewer than `MIN_BLOCKS` blocks with rows of all joints, or the other columns explain it.
+    The result is None if fewer than `MIN_BLOCKS` blocks have rows of all joints, or if the other columns explain the
+    change.
     """
     blocks, joints = [block for block in blocks if all(block.information.counts)], estimate.regressor.joint_names
     if len(blocks) < MIN_BLOCKS:
@@ -51,9 +57,10 @@ def friction_drifts(estimate: Estimate, blocks: Sequence[Block]) -> list[Coeffic
 def fit_added_columns(
     estimate: Estimate, blocks: Sequence[Block], columns: Callable[[int, Array], Array]
 ) -> list[Coefficient | None]:
-    """Fit each additional column separately; None if the other columns explain it, or the torque, in full.
+    """Fit each additional column separately; None for a column if the other columns explain it, or the torque,
+    completely.
 
-    columns  from a block's number and its weighted R (rows, p) to (rows, k)
+    columns  function of a block's number and its weighted R (rows, p) that returns the columns (rows, k)
     """
     kept = np.array([name not in estimate.values.dropped for name in estimate.names])
     squares = []
@@ -88,6 +95,8 @@ def _remainder(squares: Array, count: int) -> Array:
 
 
 def _values(remainder: Array) -> Array:
-    """Return the separate coefficient of each column but the last; infinite if the first columns explain it in full."""
+    """Return the coefficient of each column but the last, each fitted alone; infinite if the first columns explain it
+    completely.
+    """
     left = np.diag(remainder)[:-1]
     return np.asarray(np.where(left > SEPARATE, remainder[-1, :-1] / np.maximum(left, SEPARATE), np.inf))

@@ -46,7 +46,7 @@ NAMED: Final = 5
 
 
 def weighted_blocks(estimate: Estimate, blocks: Sequence[Block]) -> list[Block]:
-    """Return the blocks with rows; none unless the fit minimises torque residuals with joint weights."""
+    """Return the blocks that have rows; no blocks unless the fit minimises torque residuals with joint weights."""
     weights, filled = estimate.data.joint_weights, [block for block in blocks if sum(block.information.counts)]
     if estimate.data.residual_of != "torque" or weights is None or not filled:
         return []
@@ -54,7 +54,9 @@ def weighted_blocks(estimate: Estimate, blocks: Sequence[Block]) -> list[Block]:
 
 
 def with_jackknife_deviation(estimate: Estimate, blocks: Sequence[Block], conditions: Sequence[Array] = ()) -> Estimate:
-    """Return the estimate with the covariance S C S and the jackknife; unchanged if there are too few blocks.
+    """Return the estimate with the covariance S C S and the jackknife.
+
+    If there are too few blocks, return it unchanged.
 
     blocks      `Rows.independent_blocks` of the rows that were fitted
     conditions  shifts (groups, p) of the values between groups of rows, for each condition (`find_condition_shifts`)
@@ -85,7 +87,9 @@ def with_jackknife_deviation(estimate: Estimate, blocks: Sequence[Block], condit
 
 
 def jackknife(parts: Sequence[Information], weights: Array, kept: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Return standard deviations of the kept parameters by omitting parts in turn, and the effective parts for each."""
+    """Return standard deviations of the kept parameters by omitting each part in turn, and the effective number of
+    parts for each.
+    """
     stacked = [part.stacked(weights) for part in parts]
     normal = np.array([R[:, kept].T @ R[:, kept] for R, _ in stacked])
     right = np.array([R[:, kept].T @ z for R, z in stacked])

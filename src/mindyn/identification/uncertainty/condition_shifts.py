@@ -1,12 +1,13 @@
 """Compute how far values move between groups of rows under different conditions: speed, load, posture, direction.
 
-Model errors repeat in every block of time, so that a jackknife over blocks hardly sees them. They do not repeat between
-fast and slow rows, or large and small loads. With the normal equations A beta = g of all rows, and A_k, g_k of group k,
+Model errors repeat in every block of time, so that a jackknife over blocks hardly includes them. Between fast and slow
+rows, or between large and small loads, model errors differ. With the normal equations A beta = g of all rows, and A_k,
+g_k of group k,
 
     s_k = A^-1 (g_k - A_k beta),   V = m / (m - 1) sum_k s_k s_k^T
 
-is the jackknife of m groups to first order, which stays finite where a group alone determines a value. Without model
-errors, V is the covariance by noise.
+is the jackknife of m groups to first order, which stays finite where a single group determines a value. Without model
+errors, V is the covariance due to noise.
 """
 
 from __future__ import annotations
@@ -32,9 +33,12 @@ CONDITION_GAIN: Final = 2.0
 
 @run_on_one_blas_thread
 def find_condition_shifts(estimate: Estimate, samples: Samples) -> list[Array]:
-    """Return s (groups, p) for each condition, zero for parameters that are not fitted; none without joint weights.
+    """Return the shifts s (groups, p) of the values for each condition; shifts of parameters that are not fitted are
+    zero.
 
-    samples  of the fit, or segments of them
+    samples  samples of the fit, or segments of them
+
+    If the fit has no joint weights, the list is empty.
     """
     weights, regressor = estimate.data.joint_weights, estimate.regressor
     if estimate.data.residual_of != "torque" or weights is None or len(weights) != len(regressor.columns):
@@ -57,7 +61,7 @@ def find_condition_shifts(estimate: Estimate, samples: Samples) -> list[Array]:
 
 
 def shifts_of_groups(parts: Sequence[Information], weights: Array, kept: NDArray[np.bool_]) -> Array:
-    """Return s (groups, kept) of the least-squares values of all groups."""
+    """Return s (groups, kept), relative to the least-squares values of all groups."""
     stacked = [part.stacked(weights) for part in parts]
     normal = np.array([R[:, kept].T @ R[:, kept] for R, _ in stacked])
     right = np.array([R[:, kept].T @ z for R, z in stacked])
@@ -68,10 +72,10 @@ def shifts_of_groups(parts: Sequence[Information], weights: Array, kept: NDArray
 def excess_of_conditions(
     shifts: Sequence[Array], variances: Array, rows: Array | None = None, gain: float = CONDITION_GAIN
 ) -> Array:
-    """Return by how much the mean variance between conditions exceeds variances (k,) between blocks; at least zero.
+    """Return by how much the mean variance between conditions exceeds the variances (k,) between blocks; at least zero.
 
     rows  (k, p) linear functions of the values; None: the values themselves
-    gain  factor on the mean variance: few groups give an uncertain one
+    gain  factor by which the mean variance is multiplied, because it is uncertain if there are few groups
     """
     if not shifts:
         return np.zeros_like(variances)
@@ -80,6 +84,8 @@ def excess_of_conditions(
 
 
 def variances_of_conditions(shifts: Sequence[Array], rows: Array | None = None) -> Array:
-    """Return (conditions, k) the variances by each condition of values, or of linear functions rows (k, p) of them."""
+    """Return for each condition the variances (conditions, k) of the values, or of linear functions rows (k, p) of the
+    values.
+    """
     moved = [s if rows is None else s @ rows.T for s in shifts]
     return np.array([len(s) / (len(s) - 1) * (s**2).sum(axis=0) for s in moved])

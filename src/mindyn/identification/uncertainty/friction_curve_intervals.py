@@ -1,15 +1,16 @@
-"""Friction of every joint as a curve over the speeds driven, with a band that holds between recordings.
+"""Friction of every joint as a curve over the speeds of the logs, with a band that is valid for other recordings too.
 
-Coefficients of friction depend on the law that a recording happens to select, and are conditional on it; the torque at
-a speed that was driven hardly is. Each joint is therefore fitted with several laws, and their curves are averaged
+Coefficients of friction depend on the friction law that a recording happens to select. The friction torque at a speed
+that occurs in the log hardly depends on the law. Each joint is therefore fitted with several laws, and their curves are
+averaged:
 
     f = sum_l w_l f_l,    V = sum_l w_l (V_l + (f_l - f)^2) + V_conditions + V_drift.
 
 w_l  probability that law l predicts the joint's torque on held-out blocks best, by the Bayesian bootstrap of the
-     blocks' errors [Rubin 1981; Yao, Vehtari, Simpson & Gelman 2018]: laws that blocks cannot separate share it
-V_l  variance between blocks (jackknife), at least that of the estimate
-V_conditions  by how much the curve differs more between groups of rows under other conditions than between blocks
-V_drift  change of the friction within the logs, d f, taken as uniformly distributed: (d^2 - var d) f^2 / 12; at least
+blocks' errors [Rubin 1981; Yao, Vehtari, Simpson & Gelman 2018]; laws that blocks cannot separate have similar weights
+V_l  variance between blocks (jackknife), at least that of the estimate V_conditions  by how much the curve differs more
+between groups of rows under other conditions than between blocks V_drift  change of the friction within the logs, d f,
+taken as uniformly distributed: (d^2 - var d) f^2 / 12; at least
          (`BETWEEN_RECORDINGS` f)^2, since another recording has another temperature and run-in
 
 The band is f +- t sqrt(V), with Student's quantile t for the blocks. `make study NAME=friction-curves` measures how
@@ -48,17 +49,20 @@ FASTEST_QUANTILE: Final = 0.99
 SLOWEST_FRACTION: Final = 0.1
 """Lowest speed of a curve relative to its highest, unless the transition around zero velocity is wider."""
 MIN_REACH_FRACTION: Final = 0.05
-"""A direction whose speeds are smaller relative to the other direction was not driven."""
+"""If the speeds of one direction, relative to the other direction, are smaller than this, the log does not contain this
+direction.
+"""
 BETWEEN_RECORDINGS: Final = 0.02
 """Least standard deviation of friction between recordings, relative to the friction. Without it, 52, 84 and 93 % of the
 points of a UR10e with a load, of halves of its free motion, and of a KR300 lie in the band of the other recording; with
 it 92, 96 and 96 %. Rates: `make study NAME=friction-curves OPTIONS=--real`."""
 DRAWS: Final = 1000
-"""Draws of the bootstrap."""
+"""Number of draws of the bootstrap."""
 
 
 def blocks_with_every_law(estimate: Estimate, experiment: Experiment) -> tuple[Regressor, tuple[Block, ...]] | None:
-    """Return columns with all friction shapes, and independent blocks of their rows; None for a fit without weights.
+    """Return columns with all friction shapes, and independent blocks of their rows; None for a fit without joint
+    weights.
 
     experiment  robot as it was identified, and training logs or an excerpt of them
     """
@@ -141,9 +145,9 @@ class _LawFits:
         self.sums = np.array([total, *(total - part for part in parts)]) / np.outer(self.scales, self.scales)
 
     def curve(self, joint: int, change: float) -> FrictionCurve | None:
-        """Return the curve of a joint from independent blocks; None if it stands still or has no torque.
+        """Return the curve of a joint from independent blocks; None if the joint does not move or has no torque.
 
-        change  square of the relative change of its friction within the logs
+        change  square of the relative change of the joint's friction within the logs
         """
         from scipy.special import stdtrit
 
@@ -205,14 +209,14 @@ class _LawFits:
         return shapes or None
 
     def _laws(self, shapes: dict[str, int]) -> list[tuple[str, ...]]:
-        """Return the laws to average, that of the estimate first."""
+        """Return the laws to average; the law of the estimate is the first."""
         own = tuple(shape for shape, k in shapes.items() if self.is_kept[k])
         loads = [(), tuple(s for s in own if s in LOAD_SHAPES), *([("load",)] if "load" in shapes else [])]
         speeds = [(), tuple(s for s in own if s not in LOAD_SHAPES), *((s,) for s in shapes if s not in LOAD_SHAPES)]
         return list(dict.fromkeys([own, *(speed + load for speed, load in product(speeds, loads))]))
 
     def _fit(self, shapes: dict[str, int], laws: Sequence[tuple[str, ...]]) -> Array:
-        """Return the values (laws, 1 + blocks, p) fitted to all blocks, then without each."""
+        """Return the values (laws, 1 + blocks, p) fitted to all blocks, then to all blocks except each one."""
         sums, scales = self.sums, self.scales
         added = list(shapes.values())
         common = np.flatnonzero(self.is_kept & ~np.isin(np.arange(self.regressor.count), added))
@@ -233,6 +237,6 @@ class _LawFits:
 
 
 def _probabilities(errors: Array) -> Array:
-    """Return how often each law (laws, blocks) has the least error over draws of the blocks' weights."""
+    """Return for each law how often its errors (laws, blocks) are smallest over random weights of the blocks."""
     drawn = np.random.default_rng(0).dirichlet(np.ones(errors.shape[1]), DRAWS)
     return np.asarray(np.bincount((drawn @ errors.T).argmin(axis=1), minlength=len(errors)) / DRAWS)

@@ -33,7 +33,7 @@ class FitRows:
         self.weights = np.where(power > 0, 1 / np.maximum(squares, np.where(power > 0, 1e-24 * power, 1.0)), 0.0)
 
     def explained(self, tau: Array) -> Array:
-        """Return (p,) the least-squares solution of Y x = tau, zero for dropped parameters."""
+        """Return the least-squares solution x (p,) of Y x = tau; zero for dropped parameters."""
         estimate = self.estimate
         data = replace(self.samples, tau=tau)
         information = gather(
@@ -46,7 +46,7 @@ class FitRows:
         return x
 
     def rest(self, tau: Array, x: Array) -> list[Array]:
-        """Return tau - Y x at the rows of the fit, for each joint."""
+        """Return the residuals tau - Y x at the rows of the fit, for each joint."""
         estimate, data = self.estimate, replace(self.samples, tau=tau)
         parts: list[list[Array]] = [[] for _ in estimate.regressor.columns]
         for joint, block, _ in joint_rows(estimate.regressor, data, *self.filtering.of_equations):
@@ -60,9 +60,9 @@ class FitRows:
 def with_systematic_errors(
     estimate: Estimate, samples: Samples, conditioning: Conditioning, fitted: int | None = None
 ) -> Estimate:
-    """Return the estimate with a covariance that includes the shifts by timing and differences.
+    """Return the estimate with a covariance that includes the shifts due to timing errors and finite differences.
 
-    samples, conditioning   of the fit; samples may be segments of the logs
+    samples, conditioning   samples and conditioning of the fit; samples may be segments of the logs
     fitted                  number of samples of the fit; default: that of `samples`
     """
     rows = FitRows(estimate, samples)
@@ -80,10 +80,10 @@ def with_systematic_errors(
 
 
 def timing_error(rows: FitRows) -> tuple[Array, float, float]:
-    """Return dbeta/dt (p,) for a motion delayed by t, the best t in s, and its standard deviation.
+    """Return dbeta/dt (p,) for a motion that is delayed by t, the best t in s, and the standard deviation of t.
 
-    This is one Gauss-Newton step in t and beta together: the part of the torque's slope that no parameter explains is
-    compared with the residuals.
+    This is one Gauss-Newton step in t and beta together: the part of the torque's derivative that no parameter explains
+    is compared with the residuals.
     """
     estimate, samples = rows.estimate, rows.samples
     slope = _slope(estimate, samples)
@@ -103,9 +103,9 @@ def timing_error(rows: FitRows) -> tuple[Array, float, float]:
 
 
 def difference_shift(rows: FitRows, conditioning: Conditioning) -> Array:
-    """Return (p,) the shift of the values that more accurate differences would cause.
+    """Return the shift (p,) of the values that more accurate differences would cause.
 
-    A central difference is x' + h^2 x''' / 6 to the next order, h being the step between rows.
+    To the next order, a central difference is x' + h^2 x''' / 6, where h is the step between rows.
     """
     of_speed = (conditioning.velocity == "differentiated") / 6
     of_acceleration = of_speed + 1 / 6 if conditioning.acceleration == "differentiated" else 0.0
@@ -119,7 +119,7 @@ def difference_shift(rows: FitRows, conditioning: Conditioning) -> Array:
 
 
 def _slope(estimate: Estimate, samples: Samples) -> Array:
-    """Return d tau / d delay (N, n) of the predicted torque if the motion is delayed; friction keeps its direction."""
+    """Return d tau / d delay (N, n) of the predicted torque for a delayed motion; friction keeps its direction."""
     tau = _smooth_torque(estimate, samples)
     slope = np.zeros_like(tau)
     for start, stop in segment_ends(samples.segments):
@@ -129,9 +129,9 @@ def _slope(estimate: Estimate, samples: Samples) -> Array:
 
 
 def _smooth_torque(estimate: Estimate, samples: Samples) -> Array:
-    """Return (N, n) the predicted torque without friction that depends on the direction.
+    """Return the predicted torque (N, n) without friction that depends on the direction.
 
-    Reversals affect single rows, which determine the timing less well than they would appear to.
+    Reversals of friction affect only single rows, whose timing is less accurate than it would appear.
     """
     smooth = np.where([parameter.depends_on_direction for parameter in estimate.parameters], 0.0, estimate.beta)
     return predict_unfiltered(estimate.regressor, smooth, samples)

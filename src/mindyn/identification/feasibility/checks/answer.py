@@ -22,12 +22,12 @@ class Answer:
     ----------
     question : {"positive_definite", "consistent", "plausible"}
     holds : bool or None
-        None if the question could not be decided.
+        Whether the answer is yes; None if the question could not be decided.
     reason : str
         Sentence that explains the answer without repeating it.
     witness : Mapping
-        Numbers that support the answer, in types that JSON can store: a configuration, a mass distribution or a
-        certificate of infeasibility.
+        Numbers that prove or support the answer, in types that JSON can store: a configuration, a mass distribution, or
+        a certificate of infeasibility.
     """
 
     question: str
@@ -40,12 +40,15 @@ class Answer:
 
     @property
     def within_uncertainty(self) -> bool:
-        """Return whether feasible values lie within the uncertainty of the given ones although the answer is no."""
+        """Return whether the answer is no, but feasible values lie within the uncertainty of the given values."""
         return self.holds is False and bool(self.witness.get("within_uncertainty", False))
 
     @property
     def has_plausible_projection(self) -> bool:
-        """Return whether `make_feasible` gives a plausible model if the answer is not yes; True if not examined."""
+        """Return whether `make_feasible` gives a plausible model, if the answer is not yes.
+
+        True if this was not examined.
+        """
         return not self.witness.get("projection_problems")
 
     @property

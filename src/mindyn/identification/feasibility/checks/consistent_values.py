@@ -1,6 +1,7 @@
 """Check physical consistency: does some mass distribution of every link, with dissipative friction, have the values?
 
-The nearest consistent values in relative terms decide; the step to them is the certificate of a negative answer.
+The nearest consistent values, measured by relative distance, decide. For a negative answer, the step to these values is
+the certificate.
 """
 
 from __future__ import annotations
@@ -28,17 +29,18 @@ from mindyn.identification.feasibility.conditions.physical_space import Physical
 from mindyn.identification.feasibility.optimisation.conic_program import ConeRows, ConicError, ConicProgram
 
 CONSISTENT_DISTANCE: Final = 1e-5
-"""Largest relative rms distance at which values count as consistent: the precision of the solver."""
+"""Largest relative rms distance to consistent values at which values count as consistent: the precision of the solver.
+"""
 MIN_EXCLUSION_RATIO: Final = 1000.0
 """A certificate must exclude robots up to this multiple of the size of the values, or the answer is undecided."""
 MAX_NAMED_PARAMETERS: Final = 5
 NAMED_FRACTION: Final = 0.8
-"""Parameters with the largest weights are named until they cover this fraction of the certificate."""
+"""Messages name the parameters with the largest weights that together make up this fraction of the certificate."""
 CONSISTENT: Final = "consistent"
 
 
 def check_consistent(estimate: Estimate) -> Answer:
-    """Check the values of an estimate with its friction; the links of a consistent fit are the witness."""
+    """Check the values of an estimate with its friction. For a consistent fit, the links of the fit are the witness."""
     space = space_of(estimate.regressor)
     answer, fitted = check_values(space, estimate.beta), physical_values(estimate, space)
     if answer.holds is False:
@@ -49,7 +51,7 @@ def check_consistent(estimate: Estimate) -> Answer:
 
 
 def _add_likelihood(answer: Answer, estimate: Estimate, space: PhysicalSpace) -> Answer:
-    """Add the distance of the nearest consistent values in the metric of the covariance to a negative answer."""
+    """Add to a negative answer the distance of the nearest consistent values, measured by the covariance."""
     from scipy.special import chdtri
 
     known = np.isfinite(estimate.deviations) & (estimate.deviations > 0)
@@ -71,7 +73,10 @@ def _add_likelihood(answer: Answer, estimate: Estimate, space: PhysicalSpace) ->
 
 
 def check_values(space: PhysicalSpace, beta: Array) -> Answer:
-    """Check values; the witness is a set of link parameters that has them, or a certificate that none has."""
+    """Check values.
+
+    The witness is a set of link parameters with these values, or a certificate that no such set exists.
+    """
     if beta.shape != (len(space.names),) or not np.isfinite(beta).all():
         raise InputError(
             f"{len(space.names)} finite values are needed, got {np.isfinite(beta).sum()} of {beta.shape}",
@@ -108,7 +113,7 @@ def arm_witness(space: PhysicalSpace, x: Array) -> dict[str, dict[str, float]]:
 
 
 def _find_innermost(space: PhysicalSpace, beta: Array, nearest: NearestConsistent) -> tuple[Array, float]:
-    """Return x with these values that has the largest margins of links and drives, and its smallest margin."""
+    """Return x with these values and the largest margins of links and drives, and the smallest of these margins."""
     units = space.units
     program = ConicProgram(space.size)
     program.cost[space.masses] = MASS_COST
@@ -166,7 +171,7 @@ def _select_largest(names: tuple[str, ...], weights: Array) -> list[str]:
 
 
 def _format_apart(first: float, second: float) -> tuple[str, str]:
-    """Format two numbers with the smallest number of digits, at least four, that distinguishes them."""
+    """Format two numbers with the smallest number of digits, at least four, for which the texts differ."""
     return next(
         (texts for digits in range(4, 17) if (texts := (f"{first:.{digits}g}", f"{second:.{digits}g}"))[0] != texts[1]),
         (f"{first:.4g}", f"{second:.4g}"),

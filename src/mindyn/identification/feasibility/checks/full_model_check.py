@@ -1,7 +1,8 @@
-"""`check_full_model`: whether the links of a complete model could be those of a real robot.
+"""`check_full_model`: check whether a real robot could have the links of a complete model.
 
-Physical consistency alone allows a link of a thousand kilograms, or a centre of mass metres away: base parameters do
-not determine all masses, and a projection may use that freedom. `plausible_limits` gives the limits.
+Physically consistent links may have a mass of a thousand kilograms, or a centre of mass metres away, because base
+parameters do not determine all masses. This module therefore compares masses and centres with the limits of
+`plausible_limits`.
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ from mindyn.robots.robot import Robot
 NEGLIGIBLE_MASS_FRACTION: Final = 1e-3
 """Mass relative to the total below which the centre of mass of a link is not checked."""
 MAX_CONDITION_NUMBER: Final = 1e12
-"""Largest condition number of the inertia matrix in units of its diagonal; forward dynamics keep four digits there."""
+"""Largest condition number of the inertia matrix in units of its diagonal; forward dynamics is still accurate to four
+digits there.
+"""
 MAX_NAMED_PROBLEMS: Final = 4
 """Most problems that a message names."""
 CONFIGURATIONS: Final = 20
-"""Random configurations at which the condition number is computed."""
+"""Number of random configurations at which the condition number is computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,8 @@ class LinkPlausibility:
     def problems(self) -> tuple[str, ...]:
         """Return what is implausible, without the name of the link.
 
-        A light link is not: base parameters leave open how neighbouring links share their mass.
+        A light link is not implausible, because base parameters do not determine how neighbouring links share their
+        mass.
         """
         compared = "" if self.reference_mass is None else f" instead of {self.reference_mass:.3g} kg"
         mass = f"{self.mass:.4g} kg{compared} (plausible: {self.mass_range[0]:.3g} to {self.mass_range[1]:.3g} kg)"
@@ -168,9 +172,9 @@ def check_full_model(model: Robot, reference: Robot | None = None) -> Plausibili
     reference : Robot, optional
         Robot with the same links. Masses may be 0.2 to 5 times those of the reference; a link may also have half of its
         total mass, as a tool or load that the file does not contain. Its centre of mass must be within one link size.
-        Links that the reference does not know, or with placeholders, may have a density of 200 to 8000 kg/m^3 in the
-        hull of their shapes, or without shapes be as heavy as a solid steel cube of their size; the centre of mass must
-        be within the length of the robot: fits without a prior do not determine it better.
+        Links that the reference does not contain, or with placeholders, may have a density of 200 to 8000 kg/m^3 in the
+        hull of their shapes; without shapes, they may be as heavy as a solid steel cube of their size. Their centre of
+        mass must be within the length of the robot, because fits without a prior do not determine it better.
 
     Returns
     -------

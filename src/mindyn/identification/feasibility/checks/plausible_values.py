@@ -1,4 +1,4 @@
-"""`check_plausible` answers the third question: whether consistent links lie within given bounds."""
+"""`check_plausible` answers the third question: whether consistent links exist within given bounds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLAUSIBLE: Final = "plausible"
 
 
 def check_plausible(estimate: Estimate, bounds: Bounds | None = None) -> Answer:
-    """Check whether links within the bounds, by default within their own shapes, have the values."""
+    """Check whether links within the bounds (by default within their own shapes) can have the values."""
     limits = bounds_from_shapes(estimate.robot) if bounds is None else bounds
     if limits.is_empty:
         return Answer(

@@ -1,7 +1,7 @@
 """Check whether the inertia matrix is positive definite in every configuration [Yoshida 1996, chapter 4].
 
-The smallest eigenvalue is evaluated at a large sample of configurations, evenly from the ranges of the joints, then
-minimised by descent from the worst of them:
+The smallest eigenvalue is evaluated at many configurations, evenly spread over the ranges of the joints, and then
+minimised by descent from the configurations with the smallest values:
 
 d lambda / d q_k = u^T (d M / d q_k) u,    M u = lambda u
 """
@@ -24,15 +24,17 @@ Ranges = Mapping[str, tuple[float, float]]
 """Lowest and highest position by joint name, rad or m."""
 CHECKED_CONFIGURATIONS: Final = 100_000
 MAX_LOOP_CONFIGURATIONS: Final = 300
-"""Configurations checked before the descent, of robots whose loops must be solved."""
+"""Largest number of configurations before the descent, for robots whose loops are solved numerically."""
 SINGULAR_RATIO: Final = 1e-12
-"""Smallest eigenvalue relative to the largest entry of M that differs from zero."""
+"""Eigenvalues below this, relative to the largest entry of M, count as zero."""
 NAMED_JOINT_FRACTION: Final = 0.1
 """Smallest fraction of the squared eigenvector at which a joint is named."""
 CONFIGURATIONS_PER_CHUNK: Final = 20_000
 """Configurations evaluated at once."""
 DESCENT_STARTS: Final = 12
-"""Number of descents. Of 24 random robots with disturbed values, 4 descents miss one minimum that 32 find, 8 none."""
+"""Number of descents. For 24 random robots with disturbed values, 4 descents miss one minimum that 32 descents find; 8
+descents miss none.
+"""
 
 
 def check_positive_definite(
@@ -44,19 +46,19 @@ def check_positive_definite(
 ) -> Answer:
     """Check whether the inertia matrix is positive definite in every configuration.
 
-    A configuration proves a negative answer. A positive answer relies on the sample and the descents from its worst
-    configurations.
+    A negative answer is proved by a configuration. A positive answer relies on the sampled configurations and the
+    descents.
 
     Parameters
     ----------
     subject : Estimate, Robot, or (Robot or BaseParameters, array_like)
-        An estimate, a robot with known parameters, or base values with their robot or base set. Rotors count if the
-        values contain them; `replace(robot, drives=())` is the kinematic chain alone.
+        An estimate, a robot with known parameters, or base values with their robot or base set. The inertia of rotors
+        is included if the values contain it; use `replace(robot, drives=())` for the kinematic chain alone.
     ranges : Mapping of str to (float, float), optional
         Joint ranges by name, rad or m; required for prismatic joints without limits.
     count : int
-        Number of configurations; at most `MAX_LOOP_CONFIGURATIONS` if loops must be solved, without those where they do
-        not close.
+        Number of configurations; at most `MAX_LOOP_CONFIGURATIONS` if loops are solved numerically. Configurations
+        where loops do not close are omitted.
     rng : int, numpy.random.Generator or None, default 0
         Seed or generator of the sampled configurations; None draws others in every call.
 
@@ -135,7 +137,7 @@ def _format_failing_orders(witness: dict[str, Any]) -> str:
 
 
 def joint_ranges(family: InertiaFamily, ranges: Ranges | None = None) -> Array:
-    """Return the range (n, 2) of each joint: as given, else a full turn, or the limits of a prismatic joint.
+    """Return the range (n, 2) of each joint: the given range, else a full turn, or the limits of a prismatic joint.
 
     The range is (0, 0) if M does not depend on the joint. A prismatic joint without limits needs a given range.
     """
@@ -193,7 +195,7 @@ def sample_configurations(ranges: Array, count: int, seed: int) -> Array:
 
 
 def name_positions(family: InertiaFamily, q: Array) -> dict[str, dict[str, Any]]:
-    """Return the positions of the joints that M depends on, in degrees (-180 to 180) or m, by joint name."""
+    """Return by joint name the positions of the joints on which M depends, in degrees (-180 to 180) or m."""
     positions = {}
     for joint, position in ((family.joints[k], q[k]) for k in family.moving):
         is_revolute = joint.kind == "revolute"
@@ -214,10 +216,10 @@ def smallest_eigenvalues(family: InertiaFamily, beta: Array, q: Array) -> Array:
 def find_lowest(
     family: InertiaFamily, beta: Array, ranges: Array, q: Array, least: Array
 ) -> tuple[Array, float, Array]:
-    """Return the lowest minimum reached from the configurations q (N, n), where the smallest eigenvalues are `least`.
+    """Return the lowest minimum that descents reach from the configurations q (N, n); `least` are the eigenvalues at q.
 
-    The result is a configuration (n,), the smallest eigenvalue there, and its direction, prismatic joints in lengths of
-    the robot.
+    The result is a configuration (n,), the smallest eigenvalue there, and its direction, in which prismatic joints are
+    in units of the robot's length.
     """
     ends = find_minima(family, beta, ranges, q, least)
     values, vectors = np.linalg.eigh(family.matrices(ends, beta))
@@ -226,9 +228,10 @@ def find_lowest(
 
 
 def find_minima(family: InertiaFamily, beta: Array, ranges: Array, q: Array, least: Array) -> Array:
-    """Return minima (k, n) of the smallest eigenvalue, reached from configurations q (N, n), where it is `least`.
+    """Return minima (k, n) of the smallest eigenvalue that descents reach from configurations q (N, n).
 
-    Descents start from the lowest of each of several interleaved parts of q, so that starts are far apart.
+    `least` are the smallest eigenvalues at q. Each descent starts from the lowest configuration of one of several
+    interleaved parts of q, so that the starts are far apart.
     """
     parts = min(DESCENT_STARTS, len(q))
     starts = q[[k + parts * int(np.argmin(least[k::parts])) for k in range(parts)]]
@@ -263,10 +266,10 @@ def _descend(family: InertiaFamily, beta: Array, ranges: Array, start: Array) ->
 
 
 def failing_minors(M: Array) -> dict[str, list[float]]:
-    """Return for each order the fraction of the matrices (N, n, n) whose minor is not positive.
+    """Return for each order the fraction of the matrices (N, n, n) whose principal minor is not positive.
 
-    leading, trailing  minors of that order
-    first              leading minors, if none of lower order fails: these fractions add up
+    leading, trailing  fractions for the leading and for the trailing minors of that order
+    first              fractions for leading minors if no minor of lower order fails; these fractions can be added
     """
     n = M.shape[-1]
     leading = np.array([np.linalg.det(M[:, :k, :k]) <= 0 for k in range(1, n + 1)])

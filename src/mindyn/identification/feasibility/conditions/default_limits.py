@@ -1,8 +1,8 @@
 """`plausible_limits`: masses and centres of mass that the links of a real robot can have.
 
-The masses are compared with those of a reference, such as the robot file. Links that the reference does not know may
-have the density of a real link in the hull of their shapes, or are at most a solid steel cube of their size. A fit gets
-the limits as `Bounds`, and `check_full_model` assesses models with the same limits.
+Masses are compared with those of a reference, such as the robot file. Links that the reference does not contain must
+have the density of a real link in the hull of their shapes; without shapes, they may be as heavy as a solid steel cube
+of their size. A fit gets the limits as `Bounds`, and `check_full_model` checks models with the same limits.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from mindyn.robots.link_solids import Solid, read_geometry
 from mindyn.robots.robot import Robot
 
 MASS_RATIOS: Final = (0.2, 5.0)
-"""Smallest and largest mass relative to that of the reference, for each link and in total."""
+"""Smallest and largest mass relative to the mass in the reference, for each link and for the total."""
 LOAD_FRACTION: Final = 0.5
-"""Mass relative to the total of the reference that any link may have: a tool or load that the file does not contain."""
+"""Mass, relative to the total of the reference, that every link may have, because it may carry a tool or load that the
+file does not contain.
+"""
 DENSITIES_KG_M3: Final = (200.0, 8000.0)
 """Smallest and largest mean density of a link in the hull of its shapes: a hollow plastic part, and solid steel."""
 STEEL_KG_M3: Final = 7850.0
@@ -30,7 +32,9 @@ STEEL_KG_M3: Final = 7850.0
 MIN_SIZE_M: Final = 0.05
 """Smallest size of a link whose joint frames coincide, m."""
 BOUND_MARGIN: Final = 1e-3
-"""Relative distance that bounds of a fit keep from the limits: a minimum on a bound is inside to rounding."""
+"""Relative distance between the bounds of a fit and the limits, so that a solution on a bound satisfies the limit in
+spite of rounding.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +65,8 @@ class PlausibleLimits:
     def bounds(self) -> Bounds:
         """Return bounds of a fit whose solution satisfies all limits.
 
-        A box that is `centre_limit` / sqrt(3) wider on each side is within `centre_limit` of the inner box.
+        All points of a box that is `centre_limit` / sqrt(3) wider on each side are within `centre_limit` of the inner
+        box.
         """
         boxes = {}
         for limits in self.links:
@@ -151,7 +156,7 @@ def _box_diagonals(robot: Robot) -> list[float]:
 
 
 def _hull_volumes(robot: Robot) -> dict[str, float]:
-    """Return the volume of the hull of all shapes of each link in m^3; links without readable shapes are left out."""
+    """Return the volume (m^3) of the hull of all shapes of each link; links without readable shapes are omitted."""
     geometry = read_geometry(robot)
     volumes = {}
     for link in robot.links:

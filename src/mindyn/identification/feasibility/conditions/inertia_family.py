@@ -33,15 +33,15 @@ UNREACHABLE_INERTIA: Final = 1e12
 class InertiaFamily:
     """Inertia matrices M(q; beta) of the parameters of `base`, in kg m^2 throughout.
 
-    Displacements of prismatic joints are in units of the length of the robot, so that S M S, S = diag(scales), has one
-    unit and one smallest eigenvalue. Robots with parallelograms are described by their primary joints.
+    Displacements of prismatic joints are in units of the robot's length, so that all entries of S M S, S =
+    diag(scales), have the same unit. Robots with parallelograms are described by their primary joints.
     """
 
     base: BaseParameters
 
     @cached_property
     def model(self) -> Model:
-        """Return kernels with beta as an input."""
+        """Return kernels that take beta as an input."""
         return compile_model(self.base.robot, with_drives=self.base.with_drives, base=self.base, parameters="base")
 
     @cached_property
@@ -66,7 +66,7 @@ class InertiaFamily:
         return np.flatnonzero(np.isin(primary, joints))
 
     def _close_loops(self, q: Array) -> tuple[Array, NDArray[np.bool_]]:
-        """Return positions for the kernels, and which rows are configurations where loops close."""
+        """Return positions for the kernels, and for each row whether the loops close there."""
         if is_affine(self.base.robot):
             return q, np.ones(q.shape[:-1], dtype=np.bool_)
         closure = home_closure(self.base.robot)
@@ -99,7 +99,10 @@ class InertiaFamily:
 
 
 def find_member(subject: Subject) -> tuple[InertiaFamily, Array]:
-    """Return the family of a subject and its base values; rotors count if the values of the subject contain them."""
+    """Return the family of a subject and its base values.
+
+    Rotors are included if the values of the subject contain them.
+    """
     if isinstance(subject, Estimate):
         return InertiaFamily(subject.base), subject.base_values
     if isinstance(subject, Robot):
@@ -116,7 +119,7 @@ def find_member(subject: Subject) -> tuple[InertiaFamily, Array]:
 
 
 def _pair_values(robot_or_base: Robot | BaseParameters, values: ArrayLike) -> tuple[InertiaFamily, Array]:
-    """Return the family that has as many base parameters as there are values: with drives, or of the chain alone."""
+    """Return the family with as many base parameters as there are values: with drives, or of the chain alone."""
     beta = np.array(values, dtype=np.float64)
     if not np.isfinite(beta).all():
         number = int(np.argmin(np.isfinite(beta)))

@@ -1,9 +1,9 @@
 """Nearest physically consistent parameters in a metric, and a certificate of inconsistency.
 
 minimise |W (B x - beta)|^2 over physical x. Physical x form a cone, so the shift r = B x* - beta of the minimum is a
-certificate (Moreau): y = W^T W r has y.B x >= 0 for every physical x, but y.beta = -|W r|^2 < 0. The dual program,
-minimise y.beta over |W^-T y| <= 1 with y.B x >= 0, finds y more precisely: parameters that beta leaves open are
-variables of the first program only.
+certificate (Moreau): y = W^T W r has y.B x >= 0 for every physical x, but y.beta = -|W r|^2 < 0. The dual program
+(minimise y.beta over |W^-T y| <= 1 with y.B x >= 0) determines y more precisely, because parameters that beta does not
+determine are variables of the first program only.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from mindyn.identification.feasibility.conditions.physical_space import Physical
 from mindyn.identification.feasibility.optimisation.conic_program import ConeRows, ConicError, ConicProgram, triangle
 
 MASS_COST: Final = 1e-9
-"""Cost of 1 kg relative to squared relative changes: parameters that beta leaves open take the smallest mass."""
+"""Cost of 1 kg relative to squared relative changes. Parameters that beta does not determine then get the smallest
+mass.
+"""
 LINK_MASS_COST: Final = 1e-5
-"""The same if x is needed: the distance may grow by 0.1 % to save 100 kg."""
+"""The same cost if x itself is needed: the distance may grow by 0.1 % to save 100 kg."""
 MIN_CORRELATION_EIGENVALUE: Final = 1e-9
 """Lower bound of the eigenvalues of a correlation matrix."""
 MIN_RELATIVE_DISTANCE: Final = 1e-8
@@ -54,10 +56,11 @@ class NearestConsistent:
 def find_nearest_consistent(
     space: PhysicalSpace, beta: Array, W: Array, rows: tuple[ConeRows, ...] = (), mass_cost: float = MASS_COST
 ) -> NearestConsistent:
-    """Return the physical parameters that minimise |W (B x - beta)|; `rows` are further conditions on x.
+    """Return the physical parameters x that minimise |W (B x - beta)|. `rows` are further conditions on x.
 
-    The first solution is relative to the values, the second one relative to the distance found. For values known to
-    1e-6, the tolerance and the cost of mass would otherwise amount to whole standard deviations.
+    The tolerance of the first solution is relative to the values, that of the second solution relative to the distance
+    of the first. For values with a relative accuracy of 1e-6, the tolerance and the cost of mass of the first solution
+    would be as large as standard deviations.
     """
     size = float(np.sqrt(np.mean((W @ beta) ** 2))) or 1.0
     units = _choose_units(space, beta)
@@ -71,14 +74,18 @@ def find_nearest_consistent(
 
 
 def known_metric(estimate: Estimate, known: NDArray[np.bool_]) -> Array:
-    """Return W (k, p), W^T W the inverse covariance of k known parameters; the others cost nothing."""
+    """Return W (k, p) where W^T W is the inverse covariance of k known parameters; changes of the other parameters cost
+    nothing.
+    """
     W = np.zeros((int(known.sum()), len(known)))
     W[:, known] = root_of_inverse(estimate.uncertainty.correlations[np.ix_(known, known)], estimate.deviations[known])
     return W
 
 
 def root_of_inverse(correlations: Array, deviations: Array) -> Array:
-    """Return W (p, p) with W^T W the inverse covariance of correlations (p, p) and deviations (p,)."""
+    """Return W (p, p) where W^T W is the inverse of the covariance with these correlations (p, p) and deviations
+    (p,).
+    """
     values, vectors = np.linalg.eigh(correlations)
     return np.asarray((vectors / np.sqrt(np.maximum(values, MIN_CORRELATION_EIGENVALUE))).T / deviations)
 
@@ -86,7 +93,10 @@ def root_of_inverse(correlations: Array, deviations: Array) -> Array:
 def find_nearest_compact(
     space: PhysicalSpace, beta: Array, W: Array, rows: tuple[ConeRows, ...] = ()
 ) -> NearestConsistent:
-    """Return the nearest parameters, with links no wider than the reach of the robot if these are as near."""
+    """Return the nearest parameters.
+
+    If links no wider than the reach of the robot are equally near, return such links.
+    """
     compact = (*rows, space.compact_rows())
     candidates: list[NearestConsistent] = []
     for conditions in (compact, rows):
@@ -101,9 +111,10 @@ def find_nearest_compact(
 
 
 def _choose_units(space: PhysicalSpace, beta: Array) -> Array:
-    """Return units (size,) of x: those of the space, or smaller ones for a robot near the tolerance of the solver.
+    """Return the units (size,) of x: those of the space, or smaller units if the robot is so small that values reach
+    the solver's tolerance.
 
-    Physical x form a cone, so links and drives can be measured in any unit.
+    Because physical x form a cone, links and drives can be measured in any unit.
     """
     units, links = space.units.copy(), PARAMETERS_PER_LINK * space.link_count
     sizes = np.abs(space.matrix[:, :links] * units[:links]).max(axis=1, initial=0.0)
@@ -141,7 +152,10 @@ def _solve_from(
 
 
 def relative_metric(space: PhysicalSpace, beta: Array) -> Array:
-    """Return a diagonal W (p, p): 1 / |value|, at least 1 % of the rms of the family for small values."""
+    """Return a diagonal W (p, p) with 1 / |value|.
+
+    For small values, |value| is replaced by 1 % of the rms of their family.
+    """
     families = [parameter.family for parameter in space.parameters]
     rms = {
         family: float(np.sqrt(np.mean([b * b for b, other in zip(beta, families, strict=True) if other == family])))
@@ -153,14 +167,16 @@ def relative_metric(space: PhysicalSpace, beta: Array) -> Array:
 
 
 def match_values(space: PhysicalSpace, x: Array, beta: Array) -> Array:
-    """Return x moved by the smallest step that makes B x = beta, which removes the tolerance of a solver."""
+    """Return x after the smallest step that makes B x = beta, which removes the tolerance of a solver."""
     return np.asarray(x + space.units * (np.linalg.pinv(space.matrix * space.units) @ (beta - space.matrix @ x)))
 
 
 def find_certificate(space: PhysicalSpace, beta: Array, W: Array) -> tuple[Array, Array]:
-    """Return y (p,) of least y.beta with |W^-T y| <= 1 and y.B x >= 0 for all physical x; W has an inverse.
+    """Return y (p,) that minimises y.beta with |W^-T y| <= 1 and y.B x >= 0 for all physical x.
 
-    The second value is nonnegative multipliers of `braking_rows` (see `certificate_slack`).
+    W must have an inverse.
+
+    The second result are nonnegative multipliers of `braking_rows` (see `certificate_slack`).
     """
     p, size = len(beta), len(beta) + len(space.braking_rows)
     program = ConicProgram(size)
@@ -198,7 +214,9 @@ def _split_coefficients(space: PhysicalSpace, columns: Array) -> tuple[list[Arra
 
 
 def _adjoint(c: Array) -> Array:
-    """Return C (4, 4), <C, pseudo_inertia(phi)> = c.phi: J = tr(Sigma) E - Sigma, so c_J.J = <tr(G) E - G, Sigma>."""
+    """Return C (4, 4) with <C, pseudo_inertia(phi)> = c.phi: from J = tr(Sigma) E - Sigma follows c_J.J = <tr(G) E - G,
+    Sigma>.
+    """
     G = tensor_from_entries(c[4:] * np.array([1.0, 0.5, 1.0, 0.5, 0.5, 1.0]))
     C = np.zeros((4, 4))
     C[:3, :3] = G.trace() * np.eye(3) - G

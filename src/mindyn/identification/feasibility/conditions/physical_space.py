@@ -28,7 +28,9 @@ from mindyn.robots.robot import Robot
 MIN_LENGTH_M: Final = 0.05
 """Smallest length unit of inertias, m."""
 MIN_INSIDE_EIGENVALUE: Final = 1e-9
-"""Smallest eigenvalue of a pseudo-inertia relative to the largest or to 1 kg (simulators reject smaller ones)."""
+"""Smallest eigenvalue of a pseudo-inertia relative to the largest one, or to 1 kg; simulators reject smaller
+eigenvalues.
+"""
 WIDTH_ALLOWANCE: Final = 2.0
 """Largest width of a link relative to its prior."""
 UNIT_PSEUDO_INERTIAS: Final = np.stack([pseudo_inertia(unit) for unit in np.eye(PARAMETERS_PER_LINK)])
@@ -111,14 +113,18 @@ class PhysicalSpace:
 
     @cached_property
     def units(self) -> Array:
-        """Return the units (size,) of x: `link_units` for links; for others, beta changes by 1 per unit."""
+        """Return the units (size,) of x: `link_units` for links; other parameters have the unit in which beta changes
+        by 1.
+        """
         largest = np.abs(self.matrix).max(axis=0)
         units = 1 / np.where(largest > 0, largest, 1.0)
         units[: PARAMETERS_PER_LINK * self.link_count] = np.tile(self.link_units, self.link_count)
         return units
 
     def cone_rows(self, units: Array) -> list[ConeRows]:
-        """Return the conditions on v, x = units * v: one semidefinite group for each link, then all others."""
+        """Return the conditions on v with x = units * v: first one semidefinite group for each link, then all other
+        conditions.
+        """
         rows = []
         # A congruence with diag(1/length, 1/length, 1/length, 1) does not change the signs of the eigenvalues.
         shrink = np.array([*[1 / self.length**2] * 6, *[1 / self.length] * 3, 1.0])
@@ -132,9 +138,10 @@ class PhysicalSpace:
         return rows
 
     def compact_rows(self, prior: Sequence[Array | None] = ()) -> ConeRows:
-        """Return rows tr(Sigma) <= r^2 m of every link, which exclude light links with large inertia.
+        """Return rows tr(Sigma) <= r^2 m for every link, which exclude light links with a large inertia.
 
-        r is the reach, or `WIDTH_ALLOWANCE` times the radius of the prior of a link if that is larger.
+        The radius r is the reach of the robot, or `WIDTH_ALLOWANCE` times the radius of the link's prior if that is
+        larger.
         """
         rows = np.zeros((self.link_count, self.size))
         for i in range(self.link_count):
@@ -162,11 +169,11 @@ class PhysicalSpace:
         return moved
 
     def is_inside(self, x: Array) -> bool:
-        """Return whether `move_inside` would not change x."""
+        """Return whether x is so far inside that `move_inside` would not change it."""
         return bool(np.array_equal(self.move_inside(x), x))
 
     def smallest_eigenvalue(self, x: Array) -> float:
-        """Return the smallest eigenvalue of the pseudo-inertias at x, kg, lengths in units of `length`."""
+        """Return the smallest eigenvalue (kg) of the pseudo-inertias at x, with lengths in units of `length`."""
         D = np.diag([1 / self.length] * 3 + [1.0])
         return float(
             min(np.linalg.eigvalsh(D @ pseudo_inertia(x[self.link(i)]) @ D)[0] for i in range(self.link_count))
@@ -177,7 +184,7 @@ class PhysicalSpace:
         return float(min([self.smallest_eigenvalue(x), *x[list(self.nonnegative)], *(self.braking_rows @ x)]))
 
     def drive_labels(self, kind: str | None = None) -> tuple[str, ...]:
-        """Return labels of x that do not belong to links, optionally of one kind; a fit can drop these by name."""
+        """Return the names of x that do not belong to links, optionally of one kind. A fit can drop these by name."""
         return tuple(column.name for column in self.columns if column.kind != "link" and kind in (None, column.kind))
 
 
@@ -191,7 +198,7 @@ def space_of(regressor: Regressor) -> PhysicalSpace:
 
 
 def physical_values(estimate: Estimate, space: PhysicalSpace) -> Array | None:
-    """Return x of a physically consistent fit, or None if the estimate has none or its beta has changed."""
+    """Return x of a physically consistent fit; None if the estimate has no such x, or if its beta was changed."""
     physical = estimate.values.physical
     if physical is None or space.labels != physical.labels:
         return None

@@ -31,9 +31,11 @@ from mindyn.robots.robot import Robot
 
 Divergence = Literal["entropic", "euclidean"]
 MIN_GYRATION_RADIUS_M: Final = 0.01
-"""Smallest radius of gyration of a prior link, m: the entropic divergence of a point, rod or plate is infinite."""
+"""Smallest radius of gyration of a link in a prior, m, because the entropic divergence of a point, rod or plate is
+infinite.
+"""
 MIN_PRIOR_WEIGHT: Final = 1e-6
-"""Smallest weight of a prior: it decides only parameters that the data do not determine."""
+"""Smallest weight of a prior. With this weight, a prior affects only parameters that the data do not determine."""
 MIN_LINK_MASS_KG: Final = 1e-3
 """Smallest mean mass of guessed links, kg."""
 MASS_COST: Final = 10.0
@@ -50,8 +52,8 @@ class Prior:
     links       phi (10,) of each link, or None if the prior does not know it
     divergence  measure of the distance from the prior
     notes       sentences about placeholders and links that were made thicker
-    guessed     numbers of links with a guess in place of a prior: it decides only what the data leave open
-    guessed_cost  cost of 1 kg of a guessed link, relative to the weight of the guess
+    guessed     numbers of links with a guess instead of a prior; a guess affects only parameters that the data do not
+    determine guessed_cost  cost of 1 kg of a guessed link, relative to the weight of the guess
     """
 
     links: tuple[Array | None, ...]
@@ -73,11 +75,14 @@ class Prior:
 
     @property
     def is_known(self) -> bool:
-        """Return whether the prior knows any link; guesses do not count."""
+        """Return whether the prior contains any link; guesses do not count."""
         return sum(phi is not None for phi in self.links) > len(self.guessed)
 
     def with_guesses(self, space: PhysicalSpace, x: Array) -> Prior:
-        """Return the prior with a ball for every unknown link, whose masses are between those of x and their mean."""
+        """Return the prior with a ball for every unknown link.
+
+        The mass of a ball is between that of x and the mean mass.
+        """
         unknown = [i for i, phi in enumerate(self.links) if phi is None]
         masses = x[space.masses]
         mean = max(float(masses.mean()), MIN_LINK_MASS_KG)
@@ -105,9 +110,10 @@ class Prior:
                 _add_euclidean(program, space, i, phi, units, weight)
 
     def curvature(self, space: PhysicalSpace, x: Array, given: float = 1.0) -> Array:
-        """Return the curvature (size, size) of the weighted divergence at x; links without a prior add nothing.
+        """Return the second derivative (size, size) of the weighted divergence at x; links without a prior contribute
+        zero.
 
-        It is infinite where an entropic divergence is undefined.
+        The second derivative is infinite where an entropic divergence is undefined.
         """
         curvature = np.zeros((space.size, space.size))
         for i, phi in enumerate(self.links):
@@ -130,7 +136,9 @@ class Prior:
 def guess_balls(
     space: PhysicalSpace, links: Sequence[Array | None], unknown: Sequence[int], masses: Array
 ) -> tuple[Array | None, ...]:
-    """Return phi of the links, with a ball of the given mass midway to the child joints for each unknown link."""
+    """Return phi of the links, where each unknown link is a ball of the given mass in the middle of its child
+    joints.
+    """
     filled = list(links)
     for i in unknown:
         middle = np.mean([np.zeros(3), *child_joint_positions(space, i)], axis=0)
@@ -195,8 +203,8 @@ def _have_same_joints(first: Robot, second: Robot) -> bool:
 def find_placeholders(robot: Robot) -> dict[str, str]:
     """Return the links whose inertial parameters carry no information, with the reason.
 
-    These have no parameters, only zeros, values that no body can have, or mass 1 with the unit tensor. If all other
-    links (at least two) have the same mass and tensor, they are placeholders too.
+    Placeholders are missing parameters, zeros, values that no body can have, and mass 1 with the unit tensor. If all
+    other links (at least two) have the same mass and tensor, they are placeholders too.
     """
     reasons = {link.name: reason for link in robot.links if (reason := _explain_implausible(link))}
     others = [link for link in robot.links if link.name not in reasons]
@@ -240,7 +248,7 @@ def _explain_implausible(link: Link) -> str:
 
 
 def _thicken_body(link: Link, notes: list[str]) -> Array:
-    """Return phi, with at least `MIN_GYRATION_RADIUS_M` in directions in which the body is thinner."""
+    """Return phi with a radius of gyration of at least `MIN_GYRATION_RADIUS_M` in every direction."""
     assert link.phi is not None
     P = pseudo_inertia(link.phi)
     mass = link.phi[0]

@@ -85,7 +85,7 @@ class Bounds:
             require_choice(plane, ZERO_IF_SYMMETRIC, f"the plane of symmetry of {link}")
 
     def rows(self, space: PhysicalSpace) -> tuple[ConeRows, ...]:
-        """Return the bounds as rows in cones on x."""
+        """Return the bounds as conditions on x: rows in cones."""
         not_negative, offsets, zero = [], [], []
         for link, (low, high) in self.masses.items():
             mass = self._unit_row(space, link, 0)

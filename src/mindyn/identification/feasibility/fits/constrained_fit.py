@@ -1,6 +1,7 @@
 """Weighted least-squares fit over physical parameters from R factors, as one conic program of constant size.
 
-minimise 1/(2 N) sum_j w_j |Y_j B x - tau_j|^2 + weight * prior(x) over physical x within bounds, N the rows.
+The fit minimises 1/(2 N) sum_j w_j |Y_j B x - tau_j|^2 + weight * prior(x) over physical x within bounds, where N is
+the number of rows.
 """
 
 from __future__ import annotations
@@ -33,21 +34,24 @@ EXACT_TOLERANCE: Final = 1e-13
 """Duality gap relative to the cost of the values that are returned."""
 CONIC_REWEIGHTINGS: Final = 6
 CONIC_WEIGHT_TOLERANCE: Final = 1e-2
-"""Relative change of the weights at which the iteration stops: the fit hardly depends on them."""
+"""Relative change of the weights at which the iteration stops, because the fit depends only weakly on the weights."""
 MAX_LIMITED_MISFIT_RATIO: Final = 1.1
-"""Ratio of mean squared residuals, plausible or compact links to any links, above which the limits are considered
-wrong: the masses of the file, or the known reach."""
+"""Ratio between the mean squared residual with limits (plausible or compact links) and without. Above it, the limits
+count as wrong, because the masses of the file or the known reach are wrong.
+"""
 MIN_PRIOR_FRACTION: Final = 0.01
 """Links keep at least this fraction of the pseudo-inertia of their prior. The inertia matrix is then at least this
 fraction of that of the prior in every configuration, which bounds its condition number."""
 MASS_TIE_BREAK_WEIGHT: Final = 1e-3
-"""Weight of the mass of a link, relative to the mass that the torques suggest, without a prior: only a tie-break.
-The largest weight within one standard error removes masses that offsets can replace (KR300: 17.4 instead of 13.4 %)."""
+"""Weight of the mass of a link without a prior, relative to the mass that the torques suggest. It decides only between
+equally good fits. The largest weight within one standard error removes masses that offsets can replace (KR300: 17.4
+instead of 13.4 %).
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitProblem:
-    """Definition of a fit without its data.
+    """Definition of a constrained fit without its data.
 
     space    physical parameters
     prior    prior for parameters that the data hardly determine
@@ -55,7 +59,7 @@ class FitProblem:
     zero     indices of x that are fixed at zero
     compact  whether links are no wider than the reach of the robot, or than the prior
     floor    fraction of the pseudo-inertia of the prior that every link has at least
-    limits   plausible masses and centres as rows on x; a fit that violates none of them does not need them
+    limits   plausible masses and centres as rows on x; a fit that satisfies them is computed without these rows
     """
 
     space: PhysicalSpace
@@ -72,7 +76,7 @@ class FitProblem:
         return replace(self, zero=tuple(sorted({*self.zero, *more})))
 
     def relax_limits(self, information: Information, weights: Array, prior_weight: float) -> FitProblem:
-        """Return the problem without limits that make it fit worse by `MAX_LIMITED_MISFIT_RATIO`.
+        """Return the problem without limits that increase the misfit by more than `MAX_LIMITED_MISFIT_RATIO`.
 
         Plausible masses and centres are dropped before compactness; limits that contradict each other are dropped too.
         """
@@ -93,7 +97,7 @@ class FitProblem:
         return float(weights @ information.residuals(self.space.matrix @ x))
 
     def with_guesses(self, information: Information, weights: Array) -> FitProblem:
-        """Return the problem with guesses for links without a prior, from the smallest masses that fit."""
+        """Return the problem with guesses for links without a prior, computed from the smallest masses that fit."""
         if all(phi is not None for phi in self.prior.links):
             return self
         lightest = replace(self, limits=()).approximate(information, weights, 0.0)
@@ -104,13 +108,14 @@ class FitProblem:
         return all((rows.matrix @ x + rows.offset >= 0).all() for rows in self.limits)
 
     def with_active_limits(self) -> FitProblem:
-        """Return the problem whose solution satisfies the limits, with more rows."""
+        """Return the problem with the limits as rows, so that its solution satisfies them."""
         return replace(self, rows=(*self.rows, *self.limits), limits=())
 
     def solve(self, information: Information, weights: Array, prior_weight: float) -> Array:
-        """Return the minimiser x, to rounding error if a prior keeps all links solid bodies.
+        """Return the minimiser x. If a prior makes all links solid bodies, x is exact to rounding.
 
-        A link without a prior takes its smallest mass, where it is not a solid body, and several x may be minimisers.
+        A link without a prior gets its smallest possible mass, with which it is not a solid body; then several x may be
+        minimisers.
         """
         x = self._solve_freely(information, weights, prior_weight)
         if self.is_within_limits(x):
@@ -129,7 +134,10 @@ class FitProblem:
         return self._solve_program(program, zero)
 
     def approximate(self, information: Information, weights: Array, prior_weight: float) -> Array:
-        """Return a minimiser x of the same cost; another one than `solve` if several are equal."""
+        """Return a minimiser x of the same cost.
+
+        If there are several minimisers, it may differ from the result of `solve`.
+        """
         (x,) = solve_all([(self, information, prior_weight)], weights)
         return self.solve(information, weights, prior_weight) if x is None else x
 
@@ -165,7 +173,9 @@ class FitProblem:
         return np.asarray(x)
 
     def start(self) -> Array:
-        """Return values v, x = units * v, from which an iteration can start: the prior, and 1 for drives."""
+        """Return values v with x = units * v from which an iteration can start: the prior for links, and 1 for
+        drives.
+        """
         v, units = np.ones(self.space.size), self.space.units
         for i, phi in enumerate(self.prior.links):
             v[self.space.link(i)] = 0.0 if phi is None else phi / units[self.space.link(i)]
@@ -177,7 +187,7 @@ class FitProblem:
         return np.asarray(triangle_of(np.column_stack([R, z])) / np.sqrt(sum(information.counts)))
 
     def _zero_numbers(self, information: Information, weights: Array) -> list[int]:
-        """Return indices of x fixed at zero, with the friction of joints that never have torque."""
+        """Return indices of x that are fixed at zero, including the friction of joints that never have torque."""
         return sorted({*self.zero, *self._unseen_numbers(information, weights)})
 
     def _unseen_numbers(self, information: Information, weights: Array) -> list[int]:
@@ -201,10 +211,10 @@ class FitProblem:
         return [group.in_units(units) for group in rows]
 
     def prior_fractions(self, information: Information, weights: Array, prior_weight: float, x: Array) -> Array:
-        """Return the fraction (p,) of the certainty of each beta at the minimum x that comes from the prior.
+        """Return for each beta (p,) the fraction of its information at the minimum x that comes from the prior.
 
-        With H = H_data + H_prior the curvature of the cost and c a row of B, h = H^-1 c: the fraction is h.H_prior h /
-        c.h.
+        With H = H_data + H_prior the second derivative of the cost, c a row of B and h = H^-1 c, the fraction is
+        h.H_prior h / c.h.
         """
         units, kept = self.space.units, np.setdiff1d(np.arange(self.space.size), self.zero)
         R = information.stacked(weights)[0] @ self.space.matrix * units / np.sqrt(sum(information.counts))
@@ -219,7 +229,7 @@ class FitProblem:
         return np.asarray(np.where(total > 0, from_prior / np.where(total > 0, total, 1.0), 0.0))
 
     def _typical_mass_kg(self, information: Information) -> float:
-        """Return the mass whose weight at the typical length of the robot equals the largest rms torque."""
+        """Return the mass whose weight, at the typical length of the robot, causes the largest rms torque."""
         torque = float(np.sqrt(information.torques() / np.maximum(1, information.counts)).max())
         return max(torque / (abs(STANDARD_GRAVITY[2]) * self.space.length), 1e-6)
 
@@ -238,10 +248,10 @@ Fit = tuple[FitProblem, Information, float]
 
 
 def solve_all(fits: Sequence[Fit], weights: Array) -> list[Array | None]:
-    """Return the minimiser x of each fit, None if none is found; the problems may differ in their zeros.
+    """Return the minimiser x of each fit, None if no solution is found. The problems may differ in their zeros.
 
-    They are solved together, and those that were not solved one by one. Those outside the limits of masses and centres
-    are solved again with these as rows.
+    All fits are solved together; fits without a solution are then solved one by one. Solutions outside the limits of
+    masses and centres are computed again with these limits as rows.
     """
     solutions = _solve_freely(fits, weights)
     pairs = enumerate(zip(fits, solutions, strict=True))

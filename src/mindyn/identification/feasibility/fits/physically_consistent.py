@@ -46,13 +46,13 @@ class PhysicallyConsistent(Estimator):
     Parameters
     ----------
     prior : Robot, "robot" or None
-        "robot": the inertial parameters of the robot unless they are placeholders; links without any take balls of even
-        mass where the data leave them open. A `Robot` with the same links: CAD
-        or URDF values. None: smallest total mass.
+        "robot": the inertial parameters of the robot, unless they are placeholders. Links without parameters are balls
+        of similar mass as far as the data do not determine them. A `Robot` with the same links: its CAD or URDF values.
+        None: smallest total mass.
     prior_weight : float or "cross-validated"
         Weight of the prior relative to half the mean squared residual in units of its variance. "cross-validated": the
-        smallest weight, from that of one row on, that does not predict held-out blocks significantly worse than the
-        best one; needs more than one block.
+        smallest weight (at least that of one row) with which held-out blocks are not predicted significantly worse than
+        with the best weight. This needs more than one block.
     divergence : {"entropic", "euclidean"}
         Measure of the distance from the prior; "entropic" is the log-determinant divergence of pseudo-inertias.
     bounds : Bounds
@@ -65,8 +65,8 @@ class PhysicallyConsistent(Estimator):
     covariance : {"white", "correlated"}
         Noise model, as in `LeastSquares`.
     dropped : tuple of str
-        Parameters that are zero, by name or by kind. "offset" stands for all torque offsets: simulators have none, so a
-        model for them is fitted best without.
+        Parameters that are zero, by name or by kind. "offset" means all torque offsets; a model for a simulator without
+        offsets should be fitted without them.
 
     Raises
     ------
@@ -106,9 +106,9 @@ class PhysicallyConsistent(Estimator):
         return wanted
 
     def fit(self, rows: Rows) -> Estimate:
-        """Fit the parameters.
+        """Fit the parameters to the rows.
 
-        One block cannot be held out, so `prior_weight` must be a number for it.
+        If there is only one block, it cannot be held out, and `prior_weight` must be a number.
 
         Parameters
         ----------
@@ -145,7 +145,8 @@ class PhysicallyConsistent(Estimator):
         return _build_estimate(unconstrained, problem, information, problem.space.move_inside(x), weights, choice)
 
     def settled_for(self, rows: Rows) -> tuple[PhysicallyConsistent, Callable[[Sequence[Information]], list[Array]]]:
-        """Return settings with the prior weight and dropped kinds selected for these rows, and a fit of parts of them.
+        """Return settings with the prior weight and the dropped kinds selected for these rows, and a function that fits
+        parts of the rows.
 
         The function returns beta (p,) for each part of the rows, with the joint weights of all rows, or raises
         `ConicError`.

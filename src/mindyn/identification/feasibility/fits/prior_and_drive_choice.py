@@ -1,11 +1,11 @@
 """Select the weight of the prior, and the kinds of drive parameters that are needed, within the training data.
 
 Blocks are held out in turn, and the error of a candidate is the mean over blocks of the weighted mean squared residual.
-Among kinds of drive parameters, the simplest candidate is taken that does not differ significantly from the best one
-[Breiman et al. 1984], by differences on the same blocks. Values of a prior are a guess: the prior gets the smallest
-weight whose error is not significantly larger than the least error, so that the prior acts mainly in directions that
-the data do not determine. Links keep a fraction of the pseudo-inertia of the prior, which bounds the inertia matrix
-from below.
+Of the models with different kinds of drive parameters, the simplest one is taken whose error, compared on the same
+blocks, does not differ significantly from the smallest error [Breiman et al. 1984]. Values of a prior are a guess. The
+prior therefore gets the smallest weight whose error is not significantly larger than the smallest error, so that the
+prior acts mainly in directions that the data do not determine. Links keep a fraction of the pseudo-inertia of the
+prior, so that the inertia matrix has a lower bound.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ or wrong by up to a factor of 3, 0.4 and 4 times this weight change the error on
 -0.4 and -1.3 %, compared with a weight near zero; the largest total mass is 1.3 instead of 2 times the true one."""
 TINY_ERROR: Final = 1e-300
 ROUNDING_RATIO: Final = 1e-9
-"""Relative rounding error of an error."""
+"""Relative rounding error of a candidate's error."""
 COMPARISON_PRIOR_WEIGHT: Final = 1e-3
 """Weight of the prior during the comparison of kinds of parameters."""
 DROPPABLE_KINDS: Final[tuple[tuple[Kind, ...], ...]] = (("rotor", "friction"), ("friction",), ("rotor",), ())
@@ -54,7 +54,7 @@ class PriorChoice:
 def choose_prior(
     problem: FitProblem, folds: Sequence[Information], weights: Array, weight: float | None, *, kinds: bool
 ) -> PriorChoice:
-    """Select the weight of the prior, unless it is given, and with `kinds` the parameters to drop."""
+    """Select the weight of the prior, unless it is given, and, if `kinds` is true, the kinds of parameters to drop."""
     models: list[tuple[Kind, ...]] = _distinct_models(problem) if kinds else [()]
     tried: list[dict[str, Any]] = []
     dropped = models[0]
@@ -72,7 +72,9 @@ def choose_prior(
 
 
 def _select_least_weight(errors: Array) -> int:
-    """Return the first of the weights, in rising order, whose errors (weights, folds) are not significantly larger."""
+    """Return the number of the smallest weight whose errors (weights, folds) are not significantly larger than the best
+    errors.
+    """
     best = errors[int(errors.mean(axis=1).argmin())]
     for k, row in enumerate(errors):
         if np.isfinite(row).all():
@@ -91,7 +93,9 @@ def _distinct_models(problem: FitProblem) -> list[tuple[Kind, ...]]:
 
 
 def _select_drive_model(errors: Array) -> int:
-    """Return the first candidate whose error is not significantly above the smallest, of errors (candidates, folds)."""
+    """Return the number of the first candidate whose errors (candidates, folds) are not significantly above the
+    smallest ones.
+    """
     best = errors[int(errors.mean(axis=1).argmin())]
     solved: NDArray[np.bool_] = np.asarray(np.isfinite(errors).all(axis=1))
     more = np.where(solved[:, None], errors, best) - best
@@ -108,7 +112,7 @@ def _compute_errors(
     candidates: Sequence[Candidate],
     tried: list[dict[str, Any]],
 ) -> Array:
-    """Return errors (candidates, folds) on each fold of fits to the others, and record them in `tried`."""
+    """Return the errors (candidates, folds) on each fold of fits to the other folds, and add them to `tried`."""
     errors = _fold_errors(problem, folds, weights, candidates)
     tried += [
         {"without": list(without), "weight": weight, "error": float(row.mean()), "spread": _standard_error(row)}

@@ -1,4 +1,5 @@
-"""`build_full_model`: a robot with standard parameters of every link and drive that has the dynamics of an estimate.
+"""`build_full_model`: build a robot with standard parameters of every link and drive that has the dynamics of an
+estimate.
 
 Friction that drives cannot represent becomes extra torques. Friction k acts on the speed u = w . qd (w: rotation of the
 motor with the joints, on the joint side) with a direction s, the sign of u or its approximation in the fit. Its torque
@@ -41,17 +42,21 @@ from mindyn.robots.parts import ExtraTorque, Link
 from mindyn.robots.robot import Robot
 
 KEPT_MARGIN_FRACTION: Final = 1e-2
-"""Fraction of its margin that a link keeps when it moves towards the prior: exact values stay physical."""
+"""Fraction of its margin that a link keeps when its parameters move towards the prior, so that exact values stay
+physical.
+"""
 EDGE_EIGENVALUE_RATIO: Final = 1e-6
-"""Ratio of smallest to largest eigenvalue below which a link is on the boundary of the physical set."""
+"""If the ratio of the smallest to the largest eigenvalue is below this, a link counts as being on the boundary of the
+physical set.
+"""
 MIN_EIGENVALUE_RATIO: Final = 1e-2
 """Smallest eigenvalue that a link should have, relative to the mean mass, with lengths in units of the robot."""
 GYRATION_LIMITS: Final = (1.0, 2.0, None)
-"""Largest radii of gyration about the joint as multiples of the link length, tried in turn."""
+"""Largest radii of gyration about the joint, as multiples of the link length; they are tried one after the other."""
 NULL_SINGULAR_VALUE: Final = 1e-10
 """Singular values relative to the largest below which they count as zero."""
 BISECTION_STEPS: Final = 30
-"""Bisections between the parameters nearest to the prior and parameters known to be physical."""
+"""Number of bisections between the parameters nearest to the prior and parameters that are known to be physical."""
 MIN_FORCED_MASS_KG: Final = 1e-3
 """Smallest mass of a link that is written although its values are not physical, kg."""
 
@@ -65,9 +70,9 @@ def build_full_model(
 ) -> Robot:
     """Build a robot with standard parameters of every link, rotor inertia and friction from an estimate.
 
-    Its torques are those of the estimate. Base values do not determine how parameters are distributed over the links:
-    the prior decides that. Friction shapes become extra torques. Findings of the robot name friction whose transition
-    around zero velocity differs from the fit, and links on the boundary of the physical set.
+    The torques of the robot are those of the estimate. Base values do not determine how parameters are distributed over
+    the links; this follows from the prior. Friction shapes become extra torques. Findings of the robot name friction
+    whose transition around zero velocity differs from the fit, and links on the boundary of the physical set.
 
     Parameters
     ----------
@@ -82,7 +87,7 @@ def build_full_model(
         around zero velocity of the fit (if it was tanh) as extra torques, for code that must reproduce the torques of
         the estimate.
     force : bool
-        Accept an estimate that is not physically consistent, and return links that no body can have.
+        Accept an estimate that is not physically consistent, and return links with impossible parameters.
 
     Returns
     -------
@@ -140,7 +145,7 @@ def _complete_parameters(
     *,
     force: bool,
 ) -> Array:
-    """Return standard parameters nearest to the prior, from known x or from the witness of consistency."""
+    """Return the standard parameters nearest to the prior, starting from known x or from the witness of consistency."""
     is_fitted = x is not None
     if x is None:
         answer = check_consistent(estimate)
@@ -171,8 +176,8 @@ def _complete_parameters(
 def _move_inside(space: PhysicalSpace, x: Array, known: Array) -> Array:
     """Move x towards physical parameters of the same dynamics until every link is a solid body.
 
-    Both have the same base values, and so do all points between them; `space.move_inside` alone would change them a
-    little.
+    x and `known` have the same base values, and so have all points between them; `space.move_inside` alone would change
+    the base values a little.
     """
     if space.is_inside(x):
         return x
@@ -184,7 +189,9 @@ def _move_inside(space: PhysicalSpace, x: Array, known: Array) -> Array:
 
 
 def _add_margins(space: PhysicalSpace, x: Array, *, drives_stay: bool) -> Array:
-    """Move x within its dynamics until every link that can be one is a solid body, not a point or a plate."""
+    """Move x without changing the dynamics until every link, if possible, is a solid body and not a point or a
+    plate.
+    """
     units, cones = space.units, space.cone_rows(space.units)
     start, enough = x / units, MIN_EIGENVALUE_RATIO * float(x[space.masses].mean())
     program = ConicProgram(space.size)
@@ -212,8 +219,8 @@ def _add_margins(space: PhysicalSpace, x: Array, *, drives_stay: bool) -> Array:
 def _move_to_prior(space: PhysicalSpace, x: Array, prior: Prior, unknown: Sequence[int], *, drives_stay: bool) -> Array:
     """Return the physical parameters with the dynamics of x that are nearest to the prior.
 
-    Fitted drives do not move, and unknown links are as compact as the values allow. Links on the boundary of the
-    physical set leave the solver no interior point: if it fails, they are fixed.
+    Fitted drives do not change, and unknown links are as compact as the values allow. If links are on the boundary of
+    the physical set, the solver has no interior point; if it fails, these links are fixed.
     """
     margins = _link_margins(space, x)
     for limit in GYRATION_LIMITS if unknown else (None,):
@@ -255,7 +262,10 @@ def _solve_nearest(
 
 
 def _width_rows(space: PhysicalSpace, link: int, limit: float) -> ConeRows:
-    """Return the row tr(Sigma) <= r^2 m of one link, Sigma about the origin of its frame, tr(Sigma) = tr(J) / 2."""
+    """Return the row tr(Sigma) <= r^2 m of one link.
+
+    Sigma is about the origin of its frame, with tr(Sigma) = tr(J) / 2.
+    """
     r = limit * max([space.length, *(float(np.linalg.norm(end)) for end in child_joint_positions(space, link))])
     row = np.zeros((1, space.size))
     row[0, space.link(link)] = np.array([r**2, 0, 0, 0, -0.5, 0, -0.5, 0, 0, -0.5]) * space.link_units / r**2
@@ -276,14 +286,14 @@ def _independent_rows(rows: Array) -> Array:
 
 
 def _shift_cone(rows: ConeRows, margin: float) -> ConeRows:
-    """Return the rows of a link with all eigenvalues at least `margin`."""
+    """Return the rows of a link, changed so that all eigenvalues are at least `margin`."""
     offset = rows.offset.copy()
     offset[DIAGONAL_PLACES] -= margin
     return replace(rows, offset=offset)
 
 
 def _force_parameters(estimate: Estimate, space: PhysicalSpace) -> Array:
-    """Return x with the link values of the estimate and positive masses, whatever the inertia tensors."""
+    """Return x with the link values of the estimate and positive masses, even if the inertia tensors are impossible."""
     W, units = relative_metric(space, estimate.beta), space.units
     masses = np.zeros((space.link_count, space.size))
     masses[range(space.link_count), range(0, PARAMETERS_PER_LINK * space.link_count, PARAMETERS_PER_LINK)] = 1.0
@@ -329,7 +339,7 @@ def _build_robot(estimate: Estimate, space: PhysicalSpace, x: Array, notes: list
 
 
 def _describe_transition(friction: Friction) -> str:
-    """Describe the transition around zero velocity that a model with sign(u) does not have."""
+    """Describe the transition of friction around zero velocity, which a model with sign(u) does not have."""
     width = (
         f"{friction.width:g} rad/s of speed"
         if friction.direction == "tanh"
@@ -344,7 +354,7 @@ def friction_as_extras(
     """Return friction shapes and joint-side friction as extra torques.
 
     With `fitted`, Coulomb friction is included too, with the transition around zero velocity of the fit. `values` are
-    the parameters of the fit by place.
+    the parameters of the fit in their order.
     """
     width = friction.width if fitted and friction.direction == "tanh" else 0.0
     torques: list[ExtraTorque] = []

@@ -1,14 +1,15 @@
-"""`sample_models`: complete robots from the posterior of an estimate, for domain randomisation.
+"""`sample_models`: draw complete robots from the posterior of an estimate, for domain randomisation.
 
 The standard parameters x (links, drives, friction) are normal around the full model x0 of the estimate, with
 
     covariance  G C G^T + (I - G B) S (I - G B)^T,   G = S B^T (B S B^T)^-1,
 
-B x the base parameters and friction, C their covariance, S the covariance of the prior. B x then has the covariance C
-exactly. Base parameters leave the rest open: there the prior decides, with a standard deviation of `PRIOR_DEVIATION`
-relative to the pseudo-inertia of each link [Lee, Wensing & Park 2020]. The distribution is restricted to physically
-consistent parameters whose pseudo-inertias are between `MIN_RATIO` and `MAX_RATIO` times those of the full model. That
-bounds the inertia matrix in every configuration, and its condition number by their quotient.
+where B x are the base parameters and friction, C their covariance, and S the covariance of the prior. B x then has
+exactly the covariance C. Other combinations of x are not determined by base parameters; they vary with the prior, whose
+standard deviation is `PRIOR_DEVIATION` relative to the pseudo-inertia of each link [Lee, Wensing & Park 2020]. The
+distribution is restricted to physically consistent parameters whose pseudo-inertias are between `MIN_RATIO` and
+`MAX_RATIO` times those of the full model. This limits the inertia matrix in every configuration; its condition number
+grows at most by the quotient of both ratios.
 """
 
 from __future__ import annotations
@@ -47,12 +48,14 @@ MAX_RATIO: Final = 5.0
 MAX_CONDITION_GROWTH: Final = 100.0
 """Largest condition number of the inertia matrix relative to that of the full model."""
 MIN_REFERENCE_RATIO: Final = 1e-3
-"""Smallest eigenvalue of a link's reference relative to its largest: the prior of thin links has some width."""
+"""Smallest eigenvalue of a link's reference relative to its largest one, so that the prior of thin links has some
+width.
+"""
 MIN_SINGULAR_VALUE: Final = 1e-12
 NEGLIGIBLE_DEVIATION: Final = 1e-9
 """Deviation of a friction coefficient or rotor inertia in its unit below which it is fixed."""
 MAX_REJECTED: Final = 20
-"""Rejected draws for each accepted one before sampling fails."""
+"""Sampling fails if more than this number of draws is rejected for each accepted draw."""
 START_COST: Final = 100.0
 START_MARGIN: Final = 1e-2
 """The start has margins of up to this fraction of a link or a deviation, for at most this squared distance."""
@@ -111,9 +114,10 @@ def sample_models(
 ) -> ModelSamples:
     """Draw physically consistent complete models from the posterior of an estimate.
 
-    Base parameters and friction vary with their covariance. What the logs leave open varies around the full model of
-    the estimate. Every draw is physically consistent, has positive masses and friction that brakes, is plausible if the
-    full model is, and has an inertia matrix whose condition number is at most 100 times that of the full model.
+    Base parameters and friction vary with their covariance. Parameters that the logs do not determine vary around the
+    full model of the estimate. Every draw is physically consistent, has positive masses and friction that brakes, is
+    plausible if the full model is, and has an inertia matrix whose condition number is at most 100 times that of the
+    full model.
 
     Parameters
     ----------
@@ -235,9 +239,11 @@ def _covariance_root(estimate: Estimate, space: PhysicalSpace, x: Array, prior_d
 
 
 def _unconstrained_shift(estimate: Estimate) -> Array:
-    """Return how far (p,) the minimum of the weighted equations is from constrained values; zero without them.
+    """Return the difference (p,) between the minimum of the weighted equations and constrained values; zero without the
+    equations.
 
-    Restricted to physically consistent parameters, the posterior has its middle there, not at the constrained values.
+    Before it is restricted to physically consistent parameters, the posterior has its mean at this minimum, not at the
+    constrained values.
     """
     known = np.isfinite(estimate.deviations) & (estimate.deviations > 0)
     shift = np.zeros(len(known))
@@ -251,7 +257,9 @@ def _unconstrained_shift(estimate: Estimate) -> Array:
 
 
 def _known_root(estimate: Estimate) -> Array:
-    """Return a root (p, k) of the covariance, inflated as the intervals, with what dropped parameters may do."""
+    """Return a root (p, k) of the covariance, inflated like the intervals, including the effect of dropped
+    parameters.
+    """
     deviations = np.where(np.isfinite(estimate.deviations), estimate.deviations, 0.0)
     correlations = estimate.uncertainty.correlations
     values, vectors = np.linalg.eigh(correlations)
@@ -288,7 +296,7 @@ def _phi_of(P: Array) -> Array:
 
 
 def _shape(space: PhysicalSpace) -> Array:
-    """Return the scale (4, 4) that gives the entries of a pseudo-inertia the unit of a mass."""
+    """Return the scale (4, 4) with which all entries of a pseudo-inertia have the unit of a mass."""
     lengths = np.array([space.length] * 3 + [1.0])
     return np.outer(lengths, lengths)
 
@@ -329,7 +337,7 @@ def _restrict(space: PhysicalSpace, x: Array, middle: Array, root: Array) -> Res
 
 
 def _find_start(space: PhysicalSpace, restriction: Restriction, root: Array) -> Array:
-    """Return z inside all conditions: zero, or the nearest with a margin if the full model is on the boundary."""
+    """Return z inside all conditions: zero or, if the full model is on the boundary, the nearest z with a margin."""
     zero = np.zeros(root.shape[1])
     if (restriction.margins(zero) > START_MARGIN).all():
         return zero

@@ -1,10 +1,10 @@
 """Draw from a normal distribution restricted to matrices between bounds, by hit-and-run.
 
-z is standard normal, restricted to linear rows and to positive definite matrices. Hit-and-run draws a direction, the
-interval of steps that stay inside, and the step from the normal distribution on that interval [Smith 1984; Belisle,
-Romeijn & Smith 1993]: the restricted normal is its stationary distribution. Directions have the covariance of the
-inverse Hessian of 1/2 |z|^2 with logarithmic barriers at its minimum, so that narrow conditions do not shorten the
-steps along the others.
+z is standard normal, restricted by linear rows and by positive definite matrices. Each step of hit-and-run draws a
+random direction, computes the interval of steps that stay inside, and draws the step from the normal distribution on
+this interval [Smith 1984; Belisle, Romeijn & Smith 1993]. The stationary distribution of these steps is the restricted
+normal distribution. The covariance of directions is the inverse Hessian, at its minimum, of 1/2 |z|^2 with logarithmic
+barriers, so that narrow conditions do not shorten the steps in other directions.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from scipy.special import log_ndtr, ndtri_exp
 from mindyn.foundation.algebra.values import Array
 
 KEPT_FRACTION: Final = 0.999
-"""Fraction of the way to the boundary that a step may take: the next factorisation needs an inner point."""
+"""Largest step, as a fraction of the distance to the boundary, because the next factorisation needs an inner point."""
 NEWTON_STEPS: Final = 200
 CENTRED: Final = 0.1
-"""Newton decrement at which the centre is near enough to scale directions."""
+"""Newton decrement at which the centre is accurate enough for scaling directions."""
 BURN_IN_STEPS: Final = 20
 """Steps before the first draw, as a multiple of the number of dimensions."""
 STEPS_BETWEEN: Final = 3
@@ -81,7 +81,7 @@ def _centre(restriction: Restriction, start: Array) -> tuple[Array, Array]:
 
 
 def draw_restricted(restriction: Restriction, start: Array, rng: np.random.Generator) -> Iterator[Array]:
-    """Yield draws of z without end; `start` satisfies all conditions with a margin."""
+    """Yield draws of z without end. `start` must satisfy all conditions with a margin."""
     z, hessian = _centre(restriction, start)
     scale = np.linalg.inv(np.linalg.cholesky(hessian)).T
     steps = BURN_IN_STEPS * len(start)
@@ -113,7 +113,7 @@ def _inner_steps(values: Array, slopes: Array, matrices: Array, turns: Array) ->
 
 
 def _draw_normal(mean: float, low: float, high: float, rng: np.random.Generator) -> float:
-    """Draw from the normal distribution of deviation 1 on an interval, by the inverse of its logarithmic integral."""
+    """Draw from the normal distribution with deviation 1 on an interval, by the inverse of its logarithmic integral."""
     a, b = low - mean, high - mean
     sign = 1.0
     if a > 0:  # the lower tail has more digits

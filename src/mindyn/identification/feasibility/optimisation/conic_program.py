@@ -18,7 +18,7 @@ from mindyn.foundation.errors import Code, MindynError
 
 ConeKind = Literal["zero", "nonnegative", "second order", "semidefinite", "exponential"]
 SOLVER_TOLERANCES: Final = (1e-9, 1e-7)
-"""Relative tolerances of gap and feasibility, tried in turn; the default of Clarabel is 1e-8."""
+"""Relative tolerances of gap and feasibility, which are tried one after the other; the default of Clarabel is 1e-8."""
 COARSE_TOLERANCE: Final = 1e-6
 """Tolerance for values that are used with three digits."""
 REGULARISATIONS: Final = (1e-8, 1e-6, 1e-10)
@@ -26,19 +26,21 @@ REGULARISATIONS: Final = (1e-8, 1e-6, 1e-10)
 DIAGONAL_PLACES: Final = [0, 2, 5, 9]
 """Indices of the diagonal of a 4 x 4 matrix in its upper triangle, column by column."""
 RESIDUAL_DIVISORS: Final = (1.0, 1e2, 1e3)
-"""Divisors of the residuals, tried in turn: with almost no noise, residuals are so large that factorisations fail."""
+"""Divisors of the residuals, which are tried one after the other: with almost no noise, weighted residuals are so large
+that factorisations fail.
+"""
 ACCEPTED_STATUSES: Final = ("Solved", "AlmostSolved")
 INFEASIBLE_STATUSES: Final = ("PrimalInfeasible", "AlmostPrimalInfeasible")
 
 
 class ConicError(MindynError):
-    """Error raised if a conic program has no solution or none was found."""
+    """Error if a conic program has no solution, or if no solution was found."""
 
     default_code = Code.NOT_CONVERGED
 
 
 class InfeasibleProgramError(ConicError):
-    """Error raised if no values satisfy all rows of a conic program."""
+    """Error if no values satisfy all conditions of a conic program."""
 
     default_code = Code.DISAGREEMENT
 
@@ -67,7 +69,9 @@ class ConeRows:
         return replace(self, matrix=self.matrix * units)
 
     def with_margin(self, variable: int, size: int, unit: float = 1.0) -> ConeRows:
-        """Return the rows on `size` variables, with eigenvalues or values of at least `unit` times one of them."""
+        """Return the rows as conditions on `size` variables: eigenvalues or values must be at least `unit` times one
+        variable.
+        """
         matrix = _widen_matrix(self.matrix, size)
         matrix[DIAGONAL_PLACES if self.kind == "semidefinite" else slice(None), variable] = -unit
         return replace(self, matrix=matrix)
@@ -89,7 +93,7 @@ class Minimum:
 class ConicProgram:
     """Program that minimises 1/2 |A x - b|^2 + c.x - weight log det S subject to rows in cones.
 
-    S are semidefinite rows, with one weight each. Each residual is an extra variable.
+    Each S is the matrix of semidefinite rows, with its own weight. Each residual is an additional variable.
     """
 
     size: int
@@ -116,11 +120,11 @@ class ConicProgram:
         self.rows.extend(rows)
 
     def add_logarithm(self, rows: ConeRows, weight: float) -> None:
-        """Add -weight log det S, S the matrix of semidefinite rows."""
+        """Add -weight log det S, where S is the matrix of semidefinite rows."""
         self.logarithms.append((rows, weight))
 
     def solve(self) -> Minimum:
-        """Return the minimum, or raise `ConicError` if none is found."""
+        """Return the minimum. Raise `ConicError` if no minimum is found."""
         if self.logarithms:
             minimum = self._with_exponential_cones().solve()
             return replace(minimum, x=minimum.x[: self.size])
@@ -146,7 +150,7 @@ class ConicProgram:
         return Minimum(np.array(solution.x)[: self.size], k**2 * float(solution.obj_val))
 
     def _with_exponential_cones(self) -> ConicProgram:
-        """Return the program with further variables for the logarithms.
+        """Return the program with additional variables for the logarithms.
 
         [[S, Z], [Z^T, diag Z]] >= 0 with Z lower triangular makes det S >= prod Z_kk, and the logarithms of Z_kk are
         variables in exponential cones [Ben-Tal & Nemirovski 2001].

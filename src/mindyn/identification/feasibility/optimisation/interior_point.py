@@ -1,11 +1,12 @@
-"""Interior-point method that solves many programs with the same conditions and different data at once.
+"""Interior-point method that solves many programs with equal conditions and different data at the same time.
 
 minimise 1/2 |A v - b|^2 + c.v - sum_i weight_i log det S_i
 over v with S_i = F_i v + f_i >= 0, G v + h >= 0 and, if there is a ball, |U v + d| <= radius
 
-S_i are 4 x 4 matrices, pseudo-inertias of single links, so that a Newton step costs one Cholesky factor of the size of
-v. Each condition has a multiplier Z_i with S_i Z_i = t I: t falls to zero for a condition, and to its weight for a
-logarithm. The direction is that of Helmberg et al. [1996], with the predictor and corrector of Mehrotra [1992].
+S_i are 4 x 4 matrices (pseudo-inertias of single links), so that a Newton step takes one Cholesky factorisation of the
+size of v. Each condition has a multiplier Z_i with S_i Z_i = t I, where t falls to zero for a condition, and to its
+weight for a logarithm. The direction is that of Helmberg et al. [1996], with the predictor and corrector of Mehrotra
+[1992].
 """
 
 from __future__ import annotations
@@ -26,22 +27,25 @@ from mindyn.identification.feasibility.optimisation.conic_program import (
 )
 
 MAX_ITERATIONS: Final = 40
-"""Programs of fits take 9 to 22."""
+"""Largest number of iterations; programs of fits take 9 to 22."""
 MIN_START: Final = 0.1
-"""Smallest eigenvalue, and smallest row, at the start."""
+"""Smallest eigenvalue of matrices, and smallest value of rows, at the start."""
 MIN_RATIO: Final = 1e-3
-"""Ratio of eigenvalues above which a matrix at the start is its unit."""
+"""If the ratio of the eigenvalues of a matrix at the start is above this, the matrix is its own unit."""
 STEP_FRACTION: Final = 0.99
 """Fraction of the step to the boundary."""
 STEPS: Final = np.array([1.0, 0.95, 0.9, 0.8]), np.array([0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.03, 0.01])
-"""Lengths of steps that are tried, longest first; those of a group together."""
+"""Lengths of steps that are tried, the longest first; the lengths of a group are tried together."""
 RIDGE: Final = 1e-13
-"""Added to the scaled Newton matrix, so that directions without cost do not move."""
+"""Value that is added to the diagonal of the scaled Newton matrix, so that values do not change in directions without
+cost.
+"""
 ORDER: Final = 4
 BATCH_NUMBERS: Final = 2**18
-"""Numbers in the Newton matrices of programs that are solved at once: they stay in the cache."""
+"""Number of entries of all Newton matrices of programs that are solved together, chosen so that they stay in the cache.
+"""
 MIN_BATCH: Final = 16
-"""Smallest number of programs that are solved at once: with fewer, the interpreter takes longer than the algebra."""
+"""Smallest number of programs that are solved together; with fewer, the interpreter takes longer than the algebra."""
 
 
 class _Point(NamedTuple):
@@ -59,7 +63,7 @@ class _Point(NamedTuple):
         return _Point(*(x + step.reshape(-1, *(1,) * (x.ndim - 1)) * dx for x, dx in pairs))
 
     def longest_step(self, direction: _Point) -> Array:
-        """Return (f,) the longest of `STEPS` that stays inside."""
+        """Return for each program (f,) the longest of `STEPS` that stays inside the conditions."""
         closing = [-(dx / x).min(axis=1, initial=0.0) for x, dx in ((self.s, direction.s), (self.z, direction.z))]
         left, lengths = np.arange(len(self.v)), np.zeros(len(self.v))
         # Entries first: operations on all matrices take a third of the time of those on one 4 x 4 matrix after another.
@@ -84,7 +88,7 @@ class _Point(NamedTuple):
 
 
 def _is_positive(X: Array) -> NDArray[np.bool_]:
-    """Return (...,) whether matrices (4, 4, ...) are positive definite, by the pivots of their elimination."""
+    """Return for each matrix of (4, 4, ...) whether it is positive definite, from the pivots of its elimination."""
     is_positive = np.ones(X.shape[2:], dtype=np.bool_)
     for _ in range(ORDER):
         pivot, column = X[0, 0], X[1:, 0]
@@ -100,18 +104,18 @@ def _symmetric(X: Array) -> Array:
 class _Batch(NamedTuple):
     """Programs with the same conditions.
 
-    numbers     (f,): which of all programs
+    numbers     (f,): numbers of the programs among all programs
     A, b, cost  (f, m, p), (f, m), (f, p): data of each
     gram, sizes (f, p, p), (f,): A^T A, and the largest of A^T b and the cost
     weights     (f, k): weights of logarithms, 0 for conditions
     radii       (f,): radii of the ball
     free        (f, p): 1 for values that may change, 0 for those fixed at zero
     G, h        (r, p), (f, r): rows that must not be negative
-    products    (r, s), with the places (2, s) in the Newton matrix: products of two entries of each row
+    products    (r, s): products of two entries of each row, with their positions (2, s) in the Newton matrix
     ball        (u, p + 1): [U | d]; no rows if there is no ball
     metric      (p, p): U^T U
     F, constant (k, 10, 16), (k, 16): S = F v + constant, for each block of columns
-    columns     (k, 10): numbers of v, from the first on
+    columns     (k, 10): indices of the entries of v, in the order of the first index
     """
 
     numbers: NDArray[np.intp]
@@ -142,8 +146,9 @@ class _Batch(NamedTuple):
         return (v[:, self.columns][:, :, None] @ self.F).reshape(len(v), len(self.F), ORDER, ORDER)
 
     def rows_at(self, v: Array) -> tuple[Array, Array]:
-        """Return values (f, r) of rows that must not be negative, the ball as the last, and the gradient (f, p) of the
-        ball, 1 - |U v + d|^2 / radius^2.
+        """Return the values (f, r) of rows that must not be negative, and the gradient (f, p) of the ball.
+
+        The last row is the ball, 1 - |U v + d|^2 / radius^2.
         """
         values = (self.free * v) @ self.G.T + self.h
         if not len(self.ball):
@@ -154,7 +159,7 @@ class _Batch(NamedTuple):
         return values, -2 * distances / squares @ U
 
     def along(self, v: Array, gradient: Array) -> Array:
-        """Return the change (f, r) of the rows for a step v, with the gradient of the ball."""
+        """Return the change (f, r) of the rows for a step v; the ball changes by its gradient."""
         change = (self.free * v) @ self.G.T
         return np.column_stack([change, (gradient * v).sum(axis=1)]) if len(self.ball) else change
 
@@ -199,7 +204,7 @@ class _Batch(NamedTuple):
         return _Point(all_v, S, Z, s, 1 / s)
 
     def solve(self, v: Array, tolerance: float) -> tuple[Array, NDArray[np.bool_]]:
-        """Return the minimisers (f, p), and which were found, from a start v (p,)."""
+        """Return the minimisers (f, p) from a start v (p,), and for each program whether a minimiser was found."""
         minima, is_found = np.zeros_like(self.cost), np.zeros(len(self.A), dtype=np.bool_)
         batch, point = self, self.start(v)
         for _ in range(MAX_ITERATIONS):
@@ -221,8 +226,8 @@ class _Batch(NamedTuple):
         return minima, is_found
 
     def _residuals(self, point: _Point, tolerance: float) -> tuple[tuple[Array, ...], NDArray[np.bool_]]:
-        """Return the residuals of conditions, rows and dual equations, the gap and the gradient of the ball; and which
-        programs have converged.
+        """Return the residuals of conditions, rows and dual equations, the gap, the gradient of the ball, and which
+        programs converged.
         """
         conditions = self.matrices(point.v) + self.constant.reshape(-1, ORDER, ORDER) - point.S
         values, outward = self.rows_at(point.v)
@@ -241,7 +246,10 @@ class _Batch(NamedTuple):
     def _step(
         self, point: _Point, conditions: Array, rows: Array, dual: Array, gap: Array, outward: Array
     ) -> tuple[_Point, NDArray[np.bool_]]:
-        """Return the next point, and which programs can go on: their Newton matrix was factored, and they move."""
+        """Return the next points, and which of the optimisation programs can continue.
+
+        A program can continue if its Newton matrix was factored, and if its step is finite and longer than zero.
+        """
         from scipy.linalg.lapack import dpotrf, dpotrs
 
         S, Z, s, z = point.S, point.Z, point.s, point.z
@@ -286,7 +294,7 @@ class _Batch(NamedTuple):
 def minimise_all(
     programs: Sequence[ConicProgram], start: Array, tolerance: float = SOLVER_TOLERANCES[0]
 ) -> list[Array | None]:
-    """Return the minimiser (size,) of each program, or None if it was not found.
+    """Return the minimiser (size,) of each program; None if it was not found.
 
     Parameters
     ----------
@@ -329,7 +337,7 @@ def _solve_batch(
 
 
 def _fixed_columns(program: ConicProgram) -> NDArray[np.bool_] | None:
-    """Return (size,) which values zero rows fix at zero; None if they do anything else."""
+    """Return for each value (size,) whether zero rows fix it at zero; None if zero rows have another effect."""
     fixed = np.zeros(program.size, dtype=np.bool_)
     for rows in program.rows:
         if rows.kind == "zero":

@@ -1,11 +1,12 @@
-"""Feasible values of an estimate: a constrained fit to its R factor, or else a projection.
+"""Feasible values of an estimate, by a constrained fit to its R factor or, if it has none, by a projection.
 
-minimise 1/2 |W (B x - beta)|^2 + weight * prior(x). For least squares, W and W beta are the R factor of the equations:
-this is the physically consistent fit, without the logs. For other estimates W^T W is the inverse of the noise
-covariance. The prior are the robot file's inertial parameters, and balls of even mass for links without any. It
-determines directions that the estimate leaves open, and links keep `MIN_PRIOR_FRACTION` of its pseudo-inertia: M(q) is
-at least that fraction of the prior's inertia matrix in every configuration. Masses and centres of mass are plausible
-(`plausible_limits`), unless the values contradict that.
+Both minimise 1/2 |W (B x - beta)|^2 + weight * prior(x). For least squares, W and W beta are the R factor of the
+equations; the result is the physically consistent fit, computed without the logs. For other estimates, W^T W is the
+inverse of the noise covariance. The prior are the robot file's inertial parameters, and balls of similar mass for links
+without parameters. The prior determines directions that the estimate does not determine. Links keep
+`MIN_PRIOR_FRACTION` of the pseudo-inertia of the prior, so that M(q) is at least this fraction of the prior's inertia
+matrix in every configuration. Masses and centres of mass are plausible (`plausible_limits`), unless the values
+contradict that.
 """
 
 from __future__ import annotations
@@ -38,16 +39,18 @@ Level = Literal["consistent", "positive definite"]
 PROJECTION_PRIOR_WEIGHT: Final = 1e-2
 """Weight of the prior relative to squared standard deviations of the values."""
 MAX_VALUE_MISFIT_RATIO: Final = 1.05
-"""Largest misfit of values relative to the least one: limits of friction in least squares cost less."""
+"""Largest misfit of values relative to the smallest possible misfit; limits of friction in least squares increase it by
+less.
+"""
 UNIDENTIFIABLE_DEVIATION: Final = 10.0
 """Standard deviation of unidentifiable parameters, as a multiple of the size of the value."""
 
 
 def covariance_metric(estimate: Estimate, space: PhysicalSpace) -> Array:
-    """Return W (p, p) with W^T W the inverse of the covariance of noise alone.
+    """Return W (p, p) where W^T W is the inverse of the covariance of noise alone.
 
-    A dropped parameter has no covariance: it may move by the typical size of its kind. An unidentifiable parameter may
-    move freely.
+    A dropped parameter has no covariance; its standard deviation is taken as the typical size of its kind. An
+    unidentifiable parameter may change freely.
     """
     estimate = estimate.by_noise_alone()
     sizes = 1 / np.diag(relative_metric(space, estimate.beta))
@@ -61,7 +64,7 @@ def covariance_metric(estimate: Estimate, space: PhysicalSpace) -> Array:
 def make_feasible(estimate: Estimate, level: Level = "consistent") -> Estimate:
     """Project an estimate onto feasible values.
 
-    The values move by the smallest distance in the metric of the noise covariance. The inertia matrix is then positive
+    The values change by the smallest distance, measured by the noise covariance. The inertia matrix is then positive
     definite in every configuration.
 
     Parameters
@@ -131,7 +134,7 @@ def _make_positive_definite(estimate: Estimate, W: Array) -> Estimate:
 
 
 def _find_nearest(estimate: Estimate, space: PhysicalSpace, W: Array) -> Array:
-    """Return the nearest physical parameters x, with directions that the values leave open at the prior."""
+    """Return the nearest physical parameters x. Directions that the values do not determine follow the prior."""
     values = _as_information(space, np.column_stack([W, W @ estimate.beta]), 1)
     try:
         return _solve(estimate, space, values, PROJECTION_PRIOR_WEIGHT)
@@ -154,7 +157,10 @@ def _fit_again(estimate: Estimate, space: PhysicalSpace) -> Array | None:
 
 
 def explains_values(estimate: Estimate) -> bool:
-    """Return whether the values fit the equations about as well as possible: nobody changed them since."""
+    """Return whether the values fit the equations about as well as possible.
+
+    If not, the values were changed after the fit.
+    """
     if estimate.data.factor is None:
         return False
     kept = np.array([name not in estimate.values.dropped for name in estimate.names], dtype=np.bool_)
@@ -170,7 +176,7 @@ def _as_information(space: PhysicalSpace, factor: Array, rows: int) -> Informati
 def _solve(
     estimate: Estimate, space: PhysicalSpace, values: Information, weight: float, zero: tuple[int, ...] = ()
 ) -> Array:
-    """Return the plausible x nearest to the values; without the limits if these contradict the values."""
+    """Return the plausible x nearest to the values. If the values contradict the limits, solve without the limits."""
     robot, weights = estimate.robot, np.ones(1)
     limits = plausible_limits(robot, robot).bounds().rows(space)
     problem = FitProblem(space, build_prior(robot, "robot"), zero=zero, floor=MIN_PRIOR_FRACTION, limits=limits)
@@ -179,7 +185,7 @@ def _solve(
 
 
 def _format_cost(estimate: Estimate, beta: Array, distance: float) -> str:
-    """Describe by how much the error on the training rows grows.
+    """Return a sentence about the increase of the error on the training rows.
 
     Without the equations, the squared residuals grow by about the squared distance.
     """

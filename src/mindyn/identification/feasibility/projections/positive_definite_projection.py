@@ -1,4 +1,4 @@
-"""Nearest values whose inertia matrix is at least eps in every configuration, by cutting planes.
+"""Project values onto those whose inertia matrix is at least eps in every configuration, by cutting planes.
 
     minimise |y|^2  subject to  u^T M(q; beta) u >= eps |u|^2 for every q and u,    beta = centre + spread @ y
 
@@ -32,18 +32,18 @@ from mindyn.robots.robot import Robot
 CONFIGURATIONS_PER_ROUND: Final = 6_000
 """Configurations sampled in each round."""
 FINAL_CONFIGURATIONS: Final = 60_000
-"""Configurations of a final check ..."""
+"""Number of configurations of a final check."""
 CHECKED_SAMPLES: Final = 2
-"""... and the number of such checks: all descents of one sample may miss the worst configuration."""
+"""Number of final checks: the descents from one sample may all miss the worst configuration."""
 EPS_TOLERANCE: Final = 0.01
 """Relative amount by which the smallest eigenvalue may be below eps."""
 MAX_CUT_ROUNDS: Final = 300
 MIN_KEPT_CUTS: Final = 300
 """Number of newest cuts that are always kept; older ones are dropped if they are not active."""
 ACTIVE_SLACK_RATIO: Final = 1e-5
-"""Slack of a cut relative to the length of the move below which it is active."""
+"""A cut is active if its slack, relative to the length of the change, is below this."""
 SAMPLE_CUTS: Final = 40
-"""Sampled configurations in each round whose cuts are added to those of the descents."""
+"""Number of sampled configurations in each round whose cuts are added to those of the descents."""
 MIN_SIZE_FRACTION: Final = 0.01
 """Smallest size of a value relative to the largest, as the unit of its change."""
 EPS_FRACTION: Final = 0.01
@@ -53,7 +53,9 @@ TYPICAL_CONFIGURATIONS: Final = 2_000
 MIN_INERTIA_RATIO: Final = 1e-9
 """Typical inertia relative to the largest below which a joint counts as having none."""
 IMMOVABLE_RATIO: Final = 1e-14
-"""Length of a cut in the moves relative to its length in the parameters below which no move changes it."""
+"""If the length of a cut in the allowed changes, relative to its length in the parameters, is below this, no change can
+satisfy the cut.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +65,7 @@ class NearestPositiveDefinite:
     beta      (p,) all parameters, projected
     distance  length of the move in units of its cost
     before    smallest eigenvalue of the given values
-    after     smallest eigenvalue of the projected values, at configurations that made no cut
+    after     smallest eigenvalue of the projected values, at configurations that were not used for cuts
     eps       smallest eigenvalue that was required
     rounds    number of rounds
     """
@@ -79,7 +81,7 @@ class NearestPositiveDefinite:
 def find_nearest_positive_definite(
     family: InertiaFamily, centre: Array, spread: Array, eps: float | None = None, seed: int = 0
 ) -> NearestPositiveDefinite:
-    """Return the nearest beta (p,) to `centre` in the metric of `spread` (p, k).
+    """Return the beta (p,) nearest to `centre`, measured by `spread` (p, k), with a positive definite inertia matrix.
 
     The first parameters are those of the family; friction may follow. eps is the smallest eigenvalue, kg m^2 (prismatic
     joints in units of the length of the robot), by default 1 % of the smallest typical inertia of a joint.
@@ -155,7 +157,7 @@ def project_to_positive_definite(
 
 
 class _Cuts:
-    """Half spaces rows @ y >= sides with rows of unit length."""
+    """Half spaces rows @ y >= sides; all rows have unit length."""
 
     def __init__(self, family: InertiaFamily, centre: Array, spread: Array, eps: float) -> None:
         self.family, self.centre, self.spread, self.eps = family, centre, spread, eps
@@ -163,7 +165,7 @@ class _Cuts:
         self.sides = np.zeros(0)
 
     def add_violated(self, beta: Array, q: Array, ranges: Array) -> float:
-        """Add cuts at the worst configurations and at the minima of descents; return the smallest eigenvalue."""
+        """Add cuts at the worst configurations and at the minima of descents. Return the smallest eigenvalue."""
         values = beta[: self.family.base.count]
         least = smallest_eigenvalues(self.family, values, q)
         minima = find_minima(self.family, values, ranges, q, least)

@@ -32,7 +32,7 @@ LONGER_STEP: Final = 2.0
 """Factor of the step if the cones of the grid contain values that are not positive definite."""
 MAX_PROJECTION_ROUNDS: Final = 12
 STAY_WEIGHT: Final = 1e-3
-"""Weight of the distance from the values relative to that from the point in the cone, in step 4."""
+"""Weight in step 4 of the distance from the values, relative to the distance from the point in the cone."""
 
 
 def project_on_polyhedral_cone(p: Array, facets: Array) -> Array:
@@ -46,10 +46,11 @@ def project_on_polyhedral_cone(p: Array, facets: Array) -> Array:
 def project_by_cones(robot_or_base: Robot | BaseParameters, values: ArrayLike) -> Array:
     """Return base values inside the polyhedral cones of a grid: repeat steps 1 to 4 until every minor is inside.
 
-    Step 4 takes the base values whose coefficients are nearest to the points in the cones, in units of their lengths:
-    coefficients of a higher order do not fill a box, since they are polynomials of fewer values. It is not convex and
-    may fail from values far outside, which raises `InputError`. If the inertia matrix is not positive definite between
-    the points of the grid, the steps inside become longer: the result is positive definite in every configuration.
+    Step 4 takes the base values whose coefficients are nearest to the points in the cones, relative to the lengths of
+    the points. (In general, no base values have exactly these coefficients, because there are fewer base values than
+    coefficients.) Step 4 is not convex, and may fail if the values are far outside, which raises `InputError`. If the
+    inertia matrix is not positive definite between the points of the grid, the steps inside become longer: the result
+    is positive definite in every configuration.
     """
     family, beta = find_member((robot_or_base, values))
     minors = leading_minors(family)
