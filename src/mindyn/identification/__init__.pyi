@@ -16,7 +16,6 @@ from mindyn.identification.feasibility.bounds import bounds_from_shapes as bound
 from mindyn.identification.feasibility.check import Feasibility as Feasibility
 from mindyn.identification.feasibility.intervals import add_physical_intervals as add_physical_intervals
 from mindyn.identification.feasibility.intervals import torque_bands as torque_bands
-from mindyn.identification.feasibility.model_samples import ModelSamples as ModelSamples
 from mindyn.identification.feasibility.plausibility import LinkPlausibility as LinkPlausibility
 from mindyn.identification.feasibility.plausibility import Plausibility as Plausibility
 from mindyn.identification.feasibility.plausibility import check_full_model as check_full_model
@@ -31,6 +30,8 @@ from mindyn.identification.servos.contact_rows import Table as Table
 from mindyn.identification.servos.replay import ServoReplay as ServoReplay
 from mindyn.identification.servos.servo_estimate import ServoEstimate as ServoEstimate
 from mindyn.identification.servos.servo_estimate import load_servo_estimate as load_servo_estimate
+from mindyn.identification.servos.servo_samples import ServoSamples as ServoSamples
+from mindyn.identification.uncertainty.model_samples import ModelSamples as ModelSamples
 from mindyn.identification.unknown_gains import EstimatedGains as EstimatedGains
 from mindyn.identification.unknown_gains import WeighedLoad as WeighedLoad
 from mindyn.identification.unknown_gains import estimate_gains as estimate_gains

@@ -19,6 +19,7 @@ from mindyn.identification.fed_back_noise import find_fed_back_noise
 from mindyn.identification.fitting import fit
 from mindyn.identification.gains_before_fit import add_uncertainty_of_gains, find_servo, resolve_gains
 from mindyn.identification.phases import identify_phases, list_phase_logs
+from mindyn.identification.prediction.measured_residuals import with_measured_residuals
 from mindyn.identification.selection.choose import Choice, Progress, select
 from mindyn.identification.uncertainty.conditions import find_condition_shifts
 from mindyn.identification.uncertainty.covariance import (
@@ -123,7 +124,7 @@ def quantify_and_diagnose(estimate: Estimate, rows: Rows, experiment: Experiment
         quantified = with_friction_curves(quantified, rows, samples, law_blocks(), shifts)
         biased = find_fed_back_noise(choice.estimator, estimate, experiment)
         findings, identifiability = diagnosed()
-        described = quantified.with_data(identifiable=identifiability)
+        described = with_measured_residuals(quantified, excerpt.logs_in_memory).with_data(identifiable=identifiability)
         return _with_findings(_with_findings(described, biased), findings)
     except MindynError as error:
         why = error.message.splitlines()[0][:200]

@@ -5,15 +5,17 @@ The standard parameters x (links, drives, friction) are normal around the full m
     covariance  G C G^T + (I - G B) S (I - G B)^T,   G = S B^T (B S B^T)^-1,
 
 B x the base parameters and friction, C their covariance, S the covariance of the prior. B x then has the covariance C
-exactly. Base parameters leave the rest open: there the prior decides, with a standard deviation of `PRIOR_DEVIATION`
-relative to the pseudo-inertia of each link [Lee, Wensing & Park 2020]. The distribution is restricted to physically
-consistent parameters whose pseudo-inertias are between `MIN_RATIO` and `MAX_RATIO` times those of the full model. That
-bounds the inertia matrix in every configuration, and its condition number by their quotient.
+exactly. C includes what dropped parameters may cause, and that the friction of another recording differs: friction
+curves then vary as much as their bands. Base parameters leave the rest open: there the prior decides, with a standard
+deviation of `PRIOR_DEVIATION` relative to the pseudo-inertia of each link [Lee, Wensing & Park 2020]. Each draw is
+projected onto physically consistent parameters whose pseudo-inertias are between `MIN_RATIO` and `MAX_RATIO` times
+those of the full model. That bounds the inertia matrix in every configuration, and its condition number by their
+quotient. What the projection removes is an error of the model, which no body explains: it is kept beside the models, as
+a part of the torque that would be measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Literal
@@ -28,14 +30,20 @@ from mindyn.foundation.errors import Code, ExportError, InputError
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.feasibility.conic import ConeRows, ConicError, ConicProgram, triangle
-from mindyn.identification.feasibility.full_model import Completion, build_model, complete_model
+from mindyn.identification.feasibility.full_model import (
+    Completion,
+    build_full_model,
+    build_model,
+    complete_model,
+)
 from mindyn.identification.feasibility.physical_space import (
     MIN_INSIDE_EIGENVALUE,
     UNIT_PSEUDO_INERTIAS,
     PhysicalSpace,
 )
 from mindyn.identification.feasibility.plausibility import check_full_model
-from mindyn.identification.feasibility.truncated_normal import Restriction, draw_restricted
+from mindyn.identification.feasibility.projected_draws import Restriction, draw_projected
+from mindyn.identification.prediction.friction_curves import curve_rows
 from mindyn.logs.samples import Samples
 from mindyn.robots.robot import Robot
 
@@ -49,6 +57,8 @@ MAX_CONDITION_GROWTH: Final = 100.0
 MIN_REFERENCE_RATIO: Final = 1e-3
 """Smallest eigenvalue of a link's reference relative to its largest: the prior of thin links has some width."""
 MIN_SINGULAR_VALUE: Final = 1e-12
+NORMAL_90: Final = 1.6448536269514722
+"""95 % quantile of the normal distribution."""
 NEGLIGIBLE_DEVIATION: Final = 1e-9
 """Deviation of a friction coefficient or rotor inertia in its unit below which it is fixed."""
 MAX_REJECTED: Final = 20
@@ -72,6 +82,8 @@ class ModelSamples:
         Names of the standard parameters.
     beta : ndarray, shape (count, p)
         Values of the parameters of the estimate.
+    remainder : ndarray, shape (count, p)
+        What the draw of the posterior has beyond these values: no physically consistent model has it.
     completion : Completion
         Standard parameters of the full model.
     prior : Robot or "robot"
@@ -82,6 +94,7 @@ class ModelSamples:
     parameters: Array
     labels: tuple[str, ...]
     beta: Array
+    remainder: Array
     completion: Completion
     prior: Robot | Literal["robot"]
 
@@ -96,9 +109,27 @@ class ModelSamples:
         """Return the draws as robots."""
         return tuple(build_model(self.estimate, replace(self.completion, x=x)) for x in self.parameters)
 
-    def torques(self, samples: Samples) -> Array:
-        """Return the torque (count, N, n) of every draw on a motion, low-passed as in the fit."""
-        return np.array([self.estimate.with_values(beta=beta).predict(samples) for beta in self.beta])
+    @property
+    def unexplained(self) -> Array:
+        """Standard deviation (n,) of the torque that no parameter explains, inflated as the intervals: N m or N.
+
+        It is that of the measured torque if the estimate is from logs: slow rows and fast noise, which a fit leaves out
+        or filters, are a part of it.
+        """
+        rms = np.array([joint.measured_rms or joint.rms for joint in self.estimate.data.residuals])
+        return np.asarray(rms * self.estimate.uncertainty.quantile / NORMAL_95)
+
+    def torques(self, samples: Samples, rng: np.random.Generator | int | None = None) -> Array:
+        """Return the torque (count, N, n) of every draw on a motion, low-passed as in the fit.
+
+        With random numbers or a seed, these are draws of the measured torque: a draw of the torque that no parameter
+        explains is added to each, and the torque of the `remainder`.
+        """
+        values = self.beta if rng is None else self.beta + self.remainder
+        torques = np.array([self.estimate.with_values(beta=beta).predict(samples) for beta in values])
+        if rng is None:
+            return torques
+        return torques + np.random.default_rng(rng).normal(0.0, 1.0, torques.shape) * self.unexplained
 
 
 def sample_models(
@@ -152,8 +183,9 @@ def sample_models(
     restriction = _restrict(space, center, middle, root)
     reference = estimate.robot if prior is None else prior
     limits = check_full_model(build_model(estimate, completion), reference)
-    signed, accepted = list(space.nonnegative), list[Array]()
-    for tried, z in enumerate(draw_restricted(restriction, _find_start(space, restriction, root), generator), 1):
+    signed, accepted, remainders = list(space.nonnegative), list[Array](), list[Array]()
+    draws = draw_projected(restriction, _find_start(space, restriction, root), generator)
+    for tried, (drawn, z) in enumerate(draws, 1):
         x = middle + root @ z
         x[signed] = np.maximum(x[signed], 0.0)  # fixed values near zero
         model = build_model(estimate, replace(completion, x=x))
@@ -161,6 +193,7 @@ def sample_models(
         good = plausibility.condition_number <= MAX_CONDITION_GROWTH * limits.condition_number
         if good and (plausibility.is_plausible or not limits.is_plausible):
             accepted.append(x)
+            remainders.append(space.matrix @ root @ (drawn - z))
         if len(accepted) == count:
             break
         if tried >= MAX_REJECTED * max(count, MAX_REJECTED):
@@ -171,17 +204,25 @@ def sample_models(
                 subject=estimate.robot.name,
             )
     x = np.array(accepted)
-    return ModelSamples(estimate, x, space.labels, x @ space.matrix.T, completion, "robot" if prior is None else prior)
+    beta, remainder = x @ space.matrix.T, np.array(remainders)
+    return ModelSamples(estimate, x, space.labels, beta, remainder, completion, "robot" if prior is None else prior)
 
 
-def parameter_ranges(robots: Sequence[Robot], full: Robot) -> list[tuple[str, str, str, float, float, float]]:
-    """Return (body or joint, parameter, unit, value, 5 % and 95 % quantile) of each quantity that simulators vary."""
+def parameter_ranges(models: ModelSamples) -> list[tuple[str, str, str, float, float, float]]:
+    """Return (body or joint, parameter, unit, value, 5 % and 95 % quantile) of each quantity that simulators vary.
+
+    The last rows are torques that no parameter explains, to be added at each joint.
+    """
+    full = build_full_model(models.estimate, models.prior)
     rows = []
     for name, unit, values in zip(
-        *_physical_names(full), np.array([_physical(r) for r in (full, *robots)]).T, strict=True
+        *_physical_names(full), np.array([_physical(r) for r in (full, *models.robots)]).T, strict=True
     ):
         low, high = np.quantile(values[1:], [0.05, 0.95])
         rows.append((*name, unit, float(values[0]), float(low), float(high)))
+    for joint, deviation in zip(full.primary_joints, models.unexplained.tolist(), strict=True):
+        unit, end = "N" if joint.kind == "prismatic" else "N m", NORMAL_90 * deviation
+        rows.append((joint.name, "unexplained_torque", unit, 0.0, -end, end))
     return rows
 
 
@@ -256,11 +297,27 @@ def _known_root(estimate: Estimate) -> Array:
     correlations = estimate.uncertainty.correlations
     values, vectors = np.linalg.eigh(correlations)
     root = deviations[:, None] * vectors * np.sqrt(np.maximum(values, 0.0)) * estimate.uncertainty.quantile / NORMAL_95
-    return (
-        root
-        if estimate.uncertainty.dropped_shifts is None
-        else np.hstack([root, estimate.uncertainty.dropped_shifts.T])
-    )
+    shifts = estimate.uncertainty.dropped_shifts
+    dropped = np.zeros((0, len(deviations))) if shifts is None else shifts
+    return np.hstack([root, dropped.T, _friction_shifts(estimate).T])
+
+
+def _friction_shifts(estimate: Estimate) -> Array:
+    """Return shifts (joints, p) of the friction of each joint with which its curve varies as much as its band.
+
+    The band is wider than the covariance: it includes the choice of the law, and the drift between recordings. The
+    friction of a joint is scaled as a whole, as a change of temperature does.
+    """
+    names, shifts = estimate.regressor.joint_names, []
+    for curve in estimate.uncertainty.friction_curves:
+        rows = curve_rows(estimate.regressor, names.index(curve.joint), curve.speed, curve.load)
+        known = estimate.uncertainty.half_widths_of(rows)
+        power = float(((rows @ estimate.beta) ** 2).sum())
+        if np.isfinite(curve.half_width).all() and np.isfinite(known).all() and power > 0:
+            missing = float(np.maximum(curve.half_width**2 - known**2, 0.0).sum())
+            factor = np.sqrt(missing / power) / NORMAL_95
+            shifts.append(np.where((rows != 0).any(axis=0), factor * estimate.beta, 0.0))
+    return np.array(shifts) if shifts else np.zeros((0, len(estimate.beta)))
 
 
 def _prior_root(space: PhysicalSpace, x: Array, deviation: float, deviations: Array) -> Array:
