@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from leaderboard.motor_zoo import motors_of, write_motor
 from leaderboard.zoo import FOLDER, write_docs
 from mindyn import Log, identify_servos, load_robot, read_log, replay_servos, write_toml
 from mindyn import __version__ as mindyn_version
@@ -35,6 +37,12 @@ CAUTION = (
     "Measured on one arm with these registers; other gains, voltages and specimens differ. Do not use the values of "
     "shoulder_pan and wrist_roll as torques: gravity does not load these joints, so only kd/kp and fc/kp hold. "
     "Not for payloads, the gripper or torque limits; rows in contact were left out."
+)
+MOTOR, GEAR = "sts3215", 345.0
+MOTOR_TITLE = "Feetech STS3215 at 12 V with gear 1:345, as position servo"
+MOTOR_CAUTION = (
+    "The gain is that of the registers P 16, D 32 and of 12 V; damping is that of servo and gear together. Values "
+    "scale with the masses of the arm's robot file. The gear is that of the arm's bill of materials, not measured."
 )
 
 
@@ -55,8 +63,10 @@ def read_motions(folder: Path) -> tuple[Robot, list[Log], list[Log]]:
     return robot, logs[::2], logs[1::2]
 
 
-def describe_servos(estimate: ServoEstimate, replay: ServoReplay, rows: int) -> dict[str, Any]:
-    """Return what was identified, as JSON values."""
+def describe_servos(
+    estimate: ServoEstimate, replay: ServoReplay, rows: int, facts: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what was identified, as JSON values; `facts` are title, set, source, licence, command and conditions."""
     servos = []
     for j, joint in enumerate(estimate.joint_names):
         for k, (parameter, unit) in enumerate(UNITS.items()):
@@ -67,15 +77,9 @@ def describe_servos(estimate: ServoEstimate, replay: ServoReplay, rows: int) -> 
             servos.append({**entry, "has_scale": has_scale})
     total = float(np.sqrt(np.mean(replay.errors**2) / np.mean(replay.target_errors**2)))
     return {
-        "title": "SO-101 follower arm",
-        "set": "so101_sage",
-        "source": SOURCE,
-        "licence": "Apache-2.0",
+        **facts,
         "date": f"{date.today():%Y-%m-%d}",
         "mindyn": mindyn_version,
-        "command": "python -m leaderboard.servo_zoo",
-        "conditions": CONDITIONS,
-        "caution": CAUTION,
         "held_out": {
             "quantity": "position",
             "total": total,
@@ -84,23 +88,45 @@ def describe_servos(estimate: ServoEstimate, replay: ServoReplay, rows: int) -> 
             "rows": rows,
         },
         "delay_s": estimate.delay_s,
+        "limits": [float(limit) if np.isfinite(limit) else None for limit in estimate.limit],
+        "limits_damping": estimate.limits_damping.tolist(),
         "table": None if estimate.table is None else asdict(estimate.table),
         "servos": servos,
         "findings": [finding.to_dict() for finding in estimate.findings],
     }
 
 
+def write_servo_entry(
+    name: str, estimate: ServoEstimate, held_out: Sequence[Log], facts: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Write the robot of a servo estimate as TOML and JSON, with its error on held-out logs; return the JSON values."""
+    entry = describe_servos(estimate, replay_servos(estimate, held_out), sum(map(len, held_out)), facts)
+    write_toml(estimate.to_robot(), FOLDER / f"{name}.toml")
+    (FOLDER / f"{name}.json").write_text(json.dumps(entry, indent=1) + "\n", encoding="utf-8")
+    print(f"{name}: {100 * entry['held_out']['total']:.1f} % of the position error of position = target")
+    return entry
+
+
 def main() -> None:
-    """Identify the SO-101, and write it."""
+    """Identify the SO-101 and its motors, and write them."""
     local = os.environ.get("MINDYN_REAL_DATA")
     if local is None:
         sys.exit("set MINDYN_REAL_DATA to a folder with so101_sage: the motions as Parquet, and model/")
     robot, training, held_out = read_motions(Path(local) / "so101_sage")
     estimate = identify_servos(robot, training)
-    entry = describe_servos(estimate, replay_servos(estimate, held_out), sum(map(len, held_out)))
-    write_toml(estimate.to_robot(), FOLDER / f"{NAME}.toml")
-    (FOLDER / f"{NAME}.json").write_text(json.dumps(entry, indent=1) + "\n", encoding="utf-8")
-    print(f"{NAME}: {100 * entry['held_out']['total']:.1f} % of the position error of position = target")
+    facts = {
+        "set": "so101_sage",
+        "source": SOURCE,
+        "licence": "Apache-2.0",
+        "command": "python -m leaderboard.servo_zoo",
+    }
+    facts["conditions"] = CONDITIONS
+    motors = dict.fromkeys(estimate.joint_names, MOTOR)
+    of_arm = {"title": "SO-101 follower arm", **facts, "caution": CAUTION, "motors": motors}
+    write_servo_entry(NAME, estimate, held_out, of_arm)
+    measured = {"robot": f"zoo/{NAME}", "specimens": ", ".join(estimate.joint_names)}
+    values = motors_of(estimate, estimate.joint_names)
+    write_motor(MOTOR, {"title": MOTOR_TITLE, **facts, "caution": MOTOR_CAUTION}, measured, values, GEAR)
     write_docs()
 
 

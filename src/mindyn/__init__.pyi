@@ -3,6 +3,7 @@
 from mindyn.robots.loading import load_robot as load_robot
 from mindyn.robots.loading import bundled_robots as bundled_robots
 from mindyn.robots.loading import identified_robots as identified_robots
+from mindyn.robots.motors import identified_motors as identified_motors
 from mindyn.robots.robot import Robot as Robot
 from mindyn.robots.parts import Link as Link
 from mindyn.robots.parts import Joint as Joint
@@ -43,7 +44,7 @@ from mindyn.identification.estimators.essential import fit_essential as fit_esse
 from mindyn.identification.feasibility.check_feasible import check_feasible as check_feasible
 from mindyn.identification.feasibility.projections.consistent_projection import make_feasible as make_feasible
 from mindyn.identification.feasibility.full_models.full_model import build_full_model as build_full_model
-from mindyn.identification.feasibility.full_models.model_samples import sample_models as sample_models
+from mindyn.identification.uncertainty.model_samples import sample_models as sample_models
 from mindyn.identification.feasibility.conditions.user_bounds import Bounds as Bounds
 from mindyn.applications.payload.identify_payload import identify_payload as identify_payload
 from mindyn.motions.excitation.design import design_motion as design_motion

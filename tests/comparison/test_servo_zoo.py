@@ -11,15 +11,16 @@ from cli.program import mindyn_program
 from closeness import assert_close
 from logs.real_sets import FOLDER, needs_real_data
 
-from leaderboard.servo_zoo import NAME, UNITS, read_motions
+from leaderboard import go2_zoo
+from leaderboard.servo_zoo import UNITS, read_motions
 from mindyn import identified_robots, load_robot, replay_servos
 from mindyn.identification import ServoEstimate, Table
 
 ROOT = Path(__file__).parents[2]
 TEMPLATE = json.loads((ROOT / "leaderboard" / "zoo_template.json").read_text())
 SERVO_NAMES = sorted(name for name, entry in identified_robots().items() if "servos" in entry)
-OPTIONAL = {"conditions", "quantity"}
-"""Entries that the first three robots lack."""
+OPTIONAL = {"quantity"}
+"""Torque, if it is missing."""
 
 
 def values_of(entry, joint, key="value"):
@@ -61,17 +62,37 @@ def test_servo_arms_are_listed():
     assert "% of position" in " ".join(listed.split())
 
 
+def held_out_motions(name):
+    """Return the robot and the held-out logs of an entry, as its command reads them."""
+    if name == "zoo/so101":
+        robot, _, held_out = read_motions(FOLDER / "so101_sage")
+        return robot, held_out
+    return go2_zoo.load_leg(go2_zoo.LEG), [go2_zoo.read_leg(FOLDER / "go2_iit", go2_zoo.LEG)[1]]
+
+
 @needs_real_data
-def test_the_stated_error_is_that_of_the_stated_values():
+@pytest.mark.parametrize("name", SERVO_NAMES)
+def test_the_stated_error_is_that_of_the_stated_values(name):
     """Replay the held-out motions with the values of the entry, without rows in contact with its table."""
-    entry = identified_robots()[f"zoo/{NAME}"]
-    robot, _, held_out = read_motions(FOLDER / "so101_sage")
+    entry = identified_robots()[name]
+    robot, held_out = held_out_motions(name)
     columns = np.array([values_of(entry, joint) for joint in robot.primary_names])
     ends = [np.array([values_of(entry, joint, end) for joint in robot.primary_names], float) for end in ("low", "high")]
     scale = np.array([next(s["has_scale"] for s in entry["servos"] if s["joint"] == j) for j in robot.primary_names])
     table = None if entry["table"] is None else Table(**entry["table"])
-    no_limit = np.full(len(scale), np.inf), np.zeros(len(scale), dtype=bool)
-    estimate = ServoEstimate(robot, *columns.T, *ends, scale, *no_limit, delay_s=entry["delay_s"], table=table)
+    limits = np.array([np.inf if limit is None else limit for limit in entry["limits"]])
+    more = {"delay_s": entry["delay_s"], "table": table}
+    inner = np.array(entry["limits_damping"])
+    estimate = ServoEstimate(robot, *columns.T, *ends, scale, limits, inner, **more)
     replay = replay_servos(estimate, held_out)
     total = np.sqrt(np.mean(replay.errors**2) / np.mean(replay.target_errors**2))
     assert total == pytest.approx(entry["held_out"]["total"], rel=0.02)
+
+
+@needs_real_data
+def test_a_leg_of_the_go2_is_repeated_by_its_command():
+    """The fit is fast enough to repeat: its values are those of the entry."""
+    entry = identified_robots()[f"zoo/{go2_zoo.NAME}"]
+    estimate, _ = go2_zoo.fit_leg(FOLDER / "go2_iit", go2_zoo.LEG)
+    stated = np.array([values_of(entry, joint) for joint in estimate.joint_names])
+    assert_close(np.log(estimate.values), np.log(stated), 1e-2)

@@ -17,7 +17,7 @@ import mindyn.output
 from mindyn.foundation.algebra.inertia import pseudo_inertia
 from mindyn.foundation.errors import Code, ExportError, InputError
 from mindyn.identification import check_full_model
-from mindyn.identification.feasibility.full_models.truncated_normal import Restriction, draw_restricted
+from mindyn.identification.feasibility.full_models.projected_draws import Restriction, draw_projected
 
 COUNT = 40
 NOISE = 0.3
@@ -49,18 +49,33 @@ def models(estimate):
     return estimate.sample(COUNT, 0)
 
 
-def test_a_restricted_normal_has_the_moments_of_rejection_sampling():
-    """One row and a 2 x 2 matrix, in three dimensions, against draws of the normal distribution that are inside."""
+def test_draws_are_projected_onto_the_nearest_point_that_satisfies_all_conditions():
+    """One row and a 2 x 2 matrix, in three dimensions: no other point inside is nearer, and draws inside stay."""
     rng = np.random.default_rng(1)
     matrices = np.array([[[1.0, 0.2], [0.2, 0.0]], [[0.0, 0.5], [0.5, 0.3]], [[0.1, 0.0], [0.0, 1.0]]])[None]
     inside = Restriction(np.array([[1.0, 1.0, 0.0]]), np.array([0.5]), matrices, 0.8 * np.eye(2)[None])
-    free = rng.normal(size=(60_000, 3))
-    kept = free[[bool((inside.margins(z) > 0).all()) for z in free]]
-    chain = draw_restricted(inside, np.zeros(3), rng)
-    drawn = np.array([next(chain) for _ in range(6000)])
-    assert all((inside.margins(z) > 0).all() for z in drawn)
-    assert np.abs(drawn.mean(axis=0) - kept.mean(axis=0)).max() < 0.06
-    assert np.abs(np.cov(drawn.T) - np.cov(kept.T)).max() < 0.06
+    others = [z for z in 1.5 * rng.normal(size=(20_000, 3)) if inside.holds(z)]
+    draws = draw_projected(inside, np.zeros(3), rng)
+    moved = 0
+    for drawn, projected in (next(draws) for _ in range(300)):
+        assert (inside.margins(projected) > 0).all()
+        if inside.holds(drawn):
+            assert np.array_equal(drawn, projected)
+            continue
+        moved += 1
+        nearest = np.min(np.linalg.norm(np.array(others) - drawn, axis=1))
+        assert np.linalg.norm(projected - drawn) < nearest + 5e-3
+    assert 100 < moved < 250
+
+
+def test_draws_and_their_remainders_have_the_covariance_of_the_estimate(estimate):
+    """Together they are the posterior, without conditions."""
+    models = mindyn.sample_models(estimate, 150, 3)
+    whole = models.beta + models.remainder
+    known = np.isfinite(estimate.deviations) & (estimate.deviations > 0)
+    ratio = whole.std(axis=0)[known] / estimate.deviations[known]
+    assert 0.95 < np.median(ratio) < 1.05
+    assert ((ratio > 0.75) & (ratio < 1.25)).all()
 
 
 def test_samples_are_consistent_plausible_and_not_degenerate(arm, estimate, models):
@@ -107,6 +122,8 @@ def test_the_spread_contains_torques_as_often_as_stated(arm, estimate, models):
     band = norm.ppf(0.975) * np.sqrt(deviation**2 + noise**2)
     assert 0.93 <= np.mean(np.abs(samples.tau - middle) <= band) <= 0.97
     assert np.mean(np.abs(clean - middle) <= norm.ppf(0.975) * deviation) >= 0.85
+    ends = np.quantile(models.torques(samples, 0), [0.025, 0.975], axis=0)
+    assert 0.90 <= np.mean((samples.tau >= ends[0]) & (samples.tau <= ends[1])) <= 0.97
     low, high = mindyn.identification.torque_bands(estimate, samples)
     assert (4 * deviation).mean() < 1.3 * (high - low).mean()
 
@@ -152,6 +169,8 @@ def test_files_load_elsewhere_and_ranges_are_quantiles(tmp_path, estimate, model
     low, high = np.quantile(masses, [0.05, 0.95], axis=0)
     assert_close(np.array([float(row["low"]) for row in names]), low, 1e-12)
     assert_close(np.array([float(row["high"]) for row in names]), high, 1e-12)
+    torques = [float(row["high"]) for row in rows if row["parameter"] == "unexplained_torque"]
+    assert_close(np.array(torques), norm.ppf(0.95) * models.unexplained, 1e-12)
     yaml = pytest.importorskip("yaml")
     ranges = yaml.safe_load((folder / "ranges.yaml").read_text())
     for row in rows:

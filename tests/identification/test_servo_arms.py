@@ -334,6 +334,10 @@ def test_the_command_shows_positions_and_its_run_is_exported(plant, tmp_path):
     assert low < plant.kp[1] < high
     assert low < actuators["stiffness"]["lift"] < high
     assert "pan" not in actuators["ranges"]["stiffness"]
+    words = ("export", run, "--to", "mjcf", "--samples", 2, "--out", tmp_path / "samples")
+    assert mindyn_program(*words).code == ExitCode.DONE
+    assert sorted(path.suffix for path in (tmp_path / "samples").iterdir()) == [".csv", ".xml", ".xml", ".yaml"]
+    assert mindyn_program(*words).code == ExitCode.ERROR, "the folder is not empty"
     assert mindyn_program("export", run, "--to", "c", "--out", tmp_path / "arm.c").code == ExitCode.ERROR
     assert mindyn_program("check", run).code == ExitCode.ERROR
     assert mindyn_program("identify", robot, first, "--servo", "--consistent").code == ExitCode.ERROR

@@ -44,6 +44,7 @@ CALLS: dict[str, Call] = {
     "load_robot": lambda m, f, _: (m.load_robot("planar2"), m.load_robot(f / "arm.urdf")),
     "bundled_robots": lambda m, *_: m.bundled_robots(),
     "identified_robots": lambda m, *_: m.identified_robots(),
+    "identified_motors": lambda m, *_: m.identified_motors(),
     "base_parameters": lambda m, *_: m.base_parameters(m.load_robot("planar2")),
     "compile_model": lambda m, *_: m.compile_model(m.load_robot("planar2")).gravity([0.1, 0.2]),
     "build_equation": lambda m, *_: m.build_equation(m.load_robot("planar2"), "inverse_dynamics"),

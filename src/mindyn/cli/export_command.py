@@ -192,8 +192,8 @@ def export(
 ) -> None:
     """Write an estimate as a robot (URDF, MJCF, TOML), actuators or code (C, C++, Python, CUDA, ROS 2)."""
     from mindyn.applications.validation.validate import comparison_table
-    from mindyn.identification.feasibility.full_models.model_samples import sample_models
     from mindyn.identification.feasibility.projections.consistent_projection import make_feasible
+    from mindyn.identification.uncertainty.model_samples import sample_models
     from mindyn.logs.read_log import read_log
     from mindyn.output.export.mujoco_comparison import compare_positions, compare_with_mujoco
     from mindyn.output.export.sampled_models import SAMPLE_FORMATS, write_model_samples
@@ -228,8 +228,17 @@ def export(
             subject="--prefix",
         )
     if (servo_file := find_servo_run(run)) is not None:
-        require_companion("--samples", samples is not None, "a run of logs with torques", False)
-        request = ServoExport(to, out, source, check, force=force, meshes=not strip_meshes, as_json=as_json)
+        request = ServoExport(
+            to,
+            out,
+            source,
+            check,
+            force=force,
+            meshes=not strip_meshes,
+            as_json=as_json,
+            samples=samples,
+            seed=seed or 0,
+        )
         export_servos(servo_file, request, {"--prior": prior is not None, "--feasible": feasible})
         return
     estimate = load_run_estimate(run)

@@ -56,18 +56,32 @@ def robots(
 
 
 def _print_identified(*, as_json: bool) -> None:
-    from mindyn.robots.loading import identified_robots
+    """Print the identified robots and motors, and the recipes; as JSON the robots alone."""
+    from mindyn.robots.loading import identified_robots, zoo_recipes
+    from mindyn.robots.motors import identified_motors
 
-    zoo = identified_robots()
+    zoo, motors = identified_robots(), identified_motors()
     if as_json:
         print_json(zoo, indent=2)
         return
-    rows = [("name", "robot", "held-out error", "rows", "licence", "date")]
+    rows: list[tuple[str, ...]] = [("name", "robot", "held-out error", "licence")]
     for name, entry in zoo.items():
-        error = f"{100 * entry['held_out']['total']:.2f} % of {entry['held_out'].get('quantity', 'torque')}"
-        rows.append((name, entry["title"], error, str(entry["held_out"]["rows"]), entry["licence"], entry["date"]))
+        error = f"{100 * entry['held_out']['total']:.1f} % of {entry['held_out'].get('quantity', 'torque')}"
+        rows.append((name, entry["title"], error, entry["licence"]))
     print_table(rows)
     print_output("Each was measured on one robot; other robots of the type have another payload and friction.")
+    print_output()
+    rows = [("motor", "of", "gain", "friction, N m", "rotor, kg m^2")]
+    for name, entry in motors.items():
+        values = {parameter["name"]: f"{parameter['value']:.3g}" for parameter in entry["parameters"]}
+        cells = (entry["measured_in"]["robot"], values.get("gain", "-"), values["coulomb"], values["rotor_inertia"])
+        rows.append((name, *cells))
+    print_table(rows)
+    print_output('At the output of the gear. A drive of a robot file refers to one with motor = "NAME".')
+    print_output()
+    rows = [("recipe for", "licence of its log", "command in a clone of the repository")]
+    rows += [(entry["title"], entry["licence"], entry["command"]) for entry in zoo_recipes().values()]
+    print_table(rows)
 
 
 def _print_robot(robot: Robot) -> None:

@@ -33,6 +33,8 @@ class ServoExport:
     force: bool
     meshes: bool
     as_json: bool
+    samples: int | None = None
+    seed: int = 0
 
 
 def find_servo_run(run: Path) -> Path | None:
@@ -43,7 +45,7 @@ def find_servo_run(run: Path) -> Path | None:
 
 
 def export_servos(file: Path, export: ServoExport, inapplicable: Mapping[str, bool]) -> None:
-    """Write the servos of a run, and replay a log in MuJoCo if asked.
+    """Write the servos of a run, or samples of them, and replay a log in MuJoCo if asked.
 
     inapplicable  options that servo runs do not have, and whether they were given
     """
@@ -58,7 +60,7 @@ def export_servos(file: Path, export: ServoExport, inapplicable: Mapping[str, bo
             raise InputError(message, hint=f"omit {option}", code=Code.UNSUPPORTED, subject=option)
     estimate = load_servo_estimate(file)
     log = None if export.check is None else read_log(export.check, estimate.robot)
-    notes = _write(estimate, export)
+    notes = _write_samples(estimate, export) if export.samples is not None else _write(estimate, export)
     print_notes(notes)
     print_status(f"wrote {export.out}")
     replay = None if log is None else replay_in_mujoco(estimate, export.out, [log])
@@ -94,6 +96,19 @@ def _write(estimate: ServoEstimate, export: ServoExport) -> list[str]:
     return list(write_isaac_lab_servos(robot, estimate.servo, export.out, servo_ranges(estimate)))
 
 
+def _write_samples(estimate: ServoEstimate, export: ServoExport) -> list[str]:
+    """Write a folder of samples and return notes."""
+    from mindyn.output.export.sampled_models import write_model_samples
+
+    assert export.samples is not None
+    write_model_samples(estimate.sample(export.samples, export.seed), export.out, export.to)
+    fixed = [
+        name for name, matrix in zip(estimate.joint_names, estimate.log_covariance, strict=True) if not matrix[0, 0]
+    ]
+    notes = [f"kp of {', '.join(fixed)} is given or assumed, and does not vary"] if fixed else []
+    return [*notes, *(["URDF has no servos: kp is in ranges.csv only"] if export.to == "urdf" else [])]
+
+
 def _format_replay(replay: ExportedReplay) -> str:
     from mindyn.robots.table import format_table
 
@@ -112,7 +127,7 @@ def _summary(
 ) -> dict[str, Any]:
     return {
         "format": export.to,
-        "files": [str(export.out)],
+        "files": sorted(map(str, export.out.iterdir())) if export.samples is not None else [str(export.out)],
         "robot": estimate.robot.name,
         "notes": notes,
         "replay": None

@@ -20,7 +20,6 @@ from mindyn.identification.feasibility.checks.positive_definite import (
     check_positive_definite as check_positive_definite,
 )
 from mindyn.identification.feasibility.conditions.user_bounds import bounds_from_shapes as bounds_from_shapes
-from mindyn.identification.feasibility.full_models.model_samples import ModelSamples as ModelSamples
 from mindyn.identification.feasibility.physical_intervals import add_physical_intervals as add_physical_intervals
 from mindyn.identification.feasibility.physical_intervals import torque_bands as torque_bands
 from mindyn.identification.feasibility.projections.positive_definite_projection import (
@@ -33,6 +32,8 @@ from mindyn.identification.servos.contact_rows import Table as Table
 from mindyn.identification.servos.replay import ServoReplay as ServoReplay
 from mindyn.identification.servos.servo_estimate import ServoEstimate as ServoEstimate
 from mindyn.identification.servos.servo_estimate import load_servo_estimate as load_servo_estimate
+from mindyn.identification.servos.servo_samples import ServoSamples as ServoSamples
+from mindyn.identification.uncertainty.model_samples import ModelSamples as ModelSamples
 from mindyn.identification.unknown_gains import EstimatedGains as EstimatedGains
 from mindyn.identification.unknown_gains import WeighedLoad as WeighedLoad
 from mindyn.identification.unknown_gains import estimate_gains as estimate_gains

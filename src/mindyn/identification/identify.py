@@ -26,6 +26,7 @@ from mindyn.identification.fed_back_noise import find_fed_back_noise
 from mindyn.identification.fitting import fit
 from mindyn.identification.gains_before_fit import add_uncertainty_of_gains, find_servo, resolve_gains
 from mindyn.identification.phases import identify_phases, list_phase_logs
+from mindyn.identification.prediction.measured_residuals import with_measured_residuals
 from mindyn.identification.selection.choose import Choice, Progress, select
 from mindyn.identification.uncertainty.block_deviation import with_jackknife_deviation
 from mindyn.identification.uncertainty.condition_shifts import find_condition_shifts
@@ -137,7 +138,7 @@ def quantify_and_diagnose(estimate: Estimate, rows: Rows, experiment: Experiment
         quantified = with_friction_curves(quantified, rows, samples, wait_for_law_blocks(), shifts)
         noise_findings = find_fed_back_noise(choice.estimator, estimate, experiment)
         log_findings, identifiability = wait_for_diagnosis()
-        diagnosed = quantified.with_data(identifiable=identifiability)
+        diagnosed = with_measured_residuals(quantified, excerpt.logs_in_memory).with_data(identifiable=identifiability)
         return _with_findings(_with_findings(diagnosed, noise_findings), log_findings)
     except MindynError as error:
         why = error.message.splitlines()[0][:200]

@@ -70,6 +70,12 @@ def identified_robots() -> dict[str, dict[str, Any]]:
     return {f"zoo/{name}": json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in names}
 
 
+def zoo_recipes() -> dict[str, dict[str, str]]:
+    """Return the robots that a reader can identify from logs whose licence does not allow us to publish values."""
+    recipes: dict[str, dict[str, str]] = json.loads((_bundled_folder() / "zoo_recipes.json").read_text("utf-8"))
+    return recipes
+
+
 def _bundled_folder() -> Traversable:
     return resources.files("mindyn.robots") / "data"
 

@@ -21,6 +21,7 @@ from mindyn.foundation.safe_reading import parse_toml
 from mindyn.foundation.schemas import ANY_TEXT, Schema, list_schema, require_valid, table_schema
 from mindyn.robots.assembly import assemble_robot
 from mindyn.robots.description import Description, FixedJoint
+from mindyn.robots.motors import build_drive
 from mindyn.robots.parts import (
     Drive,
     ExtraTorque,
@@ -61,7 +62,7 @@ _LINK: Final = table_schema(
 )
 _DRIVE: Final = table_schema(
     {"joint": ANY_TEXT, "side": {"enum": get_args(Side)}},
-    {"ratio": _NUMBER, "coupling": _NUMBER_BY_JOINT, **dict.fromkeys(DRIVE_PARAMETERS, _NUMBER)},
+    {"ratio": _NUMBER, "coupling": _NUMBER_BY_JOINT, "motor": ANY_TEXT, **dict.fromkeys(DRIVE_PARAMETERS, _NUMBER)},
 )
 _LOOP: Final = table_schema(
     {"name": ANY_TEXT, **dict.fromkeys(("first", "second"), table_schema({"link": ANY_TEXT}, _POSE))},
@@ -133,7 +134,7 @@ def read_drives(text: str) -> tuple[Drive, ...]:
     """Read the drives of a TOML text that contains only [[drive]] tables, written as in a robot file."""
     table = parse_toml(text, "the file", RobotFileError)
     require_valid(table, table_schema({}, {"drive": list_schema(_DRIVE)}), "the file of drives", RobotFileError, _HINT)
-    drives = tuple(Drive(**entry) for entry in table.get("drive", ()))
+    drives = tuple(build_drive(entry) for entry in table.get("drive", ()))
     require_unique((drive.joint for drive in drives), "a joint can have only one drive", RobotFileError)
     return drives
 
@@ -180,7 +181,7 @@ class _TomlReader:
                 Frame(entry["name"], entry["link"], self.pose(entry, f"frame {entry['name']!r}"))
                 for entry in table.get("frame", ())
             ),
-            drives=tuple(Drive(**entry) for entry in table.get("drive", ())),
+            drives=tuple(build_drive(entry) for entry in table.get("drive", ())),
             loops=tuple(self.loop(entry) for entry in table.get("loop", ())),
             extras=tuple(ExtraTorque(**entry) for entry in table.get("extra", ())),
             mimics=tuple(Mimic(**entry) for entry in table.get("mimic", ())),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -208,6 +209,18 @@ class Elasticity:
             "curves": [curve.tolist() for curve in self.curves],
         }
 
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Elasticity:
+        """Return the elasticity from `to_dict`; sources and curves may be missing, as in the zoo."""
+        names = {entry.name for entry in fields(JointElasticity)}
+        joints = tuple(
+            JointElasticity(**{key: _from_json(value) for key, value in entry.items() if key in names})
+            for entry in values["joints"]
+        )
+        sources = tuple(SourceFile.from_dict(source) for source in values.get("sources", ()))
+        curves = tuple(np.array(curve, dtype=np.float64).reshape(-1, 2) for curve in values.get("curves", ()))
+        return cls(joints, float(values["cutoff_hz"]), int(values["rows"]), sources, curves)
+
     def save(self, path: str | Path, folder: str | Path | None = None) -> Path:
         """Write the elasticity to a JSON file and return its path.
 
@@ -262,14 +275,7 @@ def load_elasticity(path: str | Path) -> Elasticity:
     if add_checksum({key: value for key, value in values.items() if key != CHECKSUM}) != values:
         raise InputError(f"{path} was changed after it was written", code=Code.UNREADABLE, subject=path)
     try:
-        names = {entry.name for entry in fields(JointElasticity)}
-        joints = tuple(
-            JointElasticity(**{key: _from_json(value) for key, value in entry.items() if key in names})
-            for entry in values["joints"]
-        )
-        sources = tuple(SourceFile.from_dict(source) for source in values["sources"])
-        curves = tuple(np.array(curve, dtype=np.float64).reshape(-1, 2) for curve in values["curves"])
-        return Elasticity(joints, float(values["cutoff_hz"]), int(values["rows"]), sources, curves)
+        return Elasticity.from_dict(values)
     except (KeyError, TypeError, ValueError) as error:
         message = f"{path} is damaged: {type(error).__name__} {error}"
         raise InputError(message, code=Code.UNREADABLE, subject=path) from error

@@ -54,13 +54,17 @@ class Record:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JointResidual:
-    """Residuals of a joint: number of rows, rms residual and torque (N m or N), correlation of neighbouring rows."""
+    """Residuals of a joint: number of rows, rms residual and torque (N m or N), correlation of neighbouring rows.
+
+    measured_rms  at every row as logged, neither filtered nor left out: the error of the measured torque
+    """
 
     joint: str
     rows: int
     rms: float
     rms_torque: float
     correlation: float | None = None
+    measured_rms: float | None = None
 
     @property
     def alike(self) -> float:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.blas import run_on_one_blas_thread
 from mindyn.foundation.algebra.requirements import require_number
+from mindyn.foundation.algebra.significance import NORMAL_95
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, list_names, require_choice
 from mindyn.foundation.findings import Finding, Kind, Severity, info, warning
@@ -28,6 +29,7 @@ from mindyn.identification.servos.model_errors import Extension, find_frictions,
 from mindyn.identification.servos.output_error import JointFit, OutputError, prior_information
 from mindyn.identification.servos.rollout import NO_EXTRAS
 from mindyn.identification.servos.servo_estimate import ServoEstimate
+from mindyn.identification.servos.servo_samples import OPEN_HALF_WIDTH, complete_log_covariance
 from mindyn.identification.servos.slipped_rows import Slip, find_slips, slipped_rows
 from mindyn.identification.servos.target_checks import find_degrees, find_resting_tip, find_wrong_targets, stands
 from mindyn.logs.conversion import gains_per_joint
@@ -43,8 +45,6 @@ SCALE_HALF_WIDTH: Final = 0.5
 """Largest half-width of the interval of log kp for which gravity counts as determining the scale."""
 SCALE_GRAVITY: Final = 0.02
 """Smallest rms of gravity relative to that of kp (target - q)."""
-OPEN_HALF_WIDTH: Final = 1.4
-"""Values whose logarithm has a wider interval (a factor of 4, about as wide as the prior) are not determined."""
 SLOW_HALF_WIDTH: Final = 0.6
 """Half width of the interval of log damping above which a slow motion is stated: a factor of 1.8."""
 COUPLED_PART: Final = 0.5
@@ -154,7 +154,7 @@ def identify_servos(
         delay += fits.apply_delay()
     say("testing friction at rest and by load")
     fits.find_frictions()
-    low, high = fits.intervals()
+    low, high, log_covariance = fits.uncertainty()
     kps, kds, fcs, ias = fits.values.T
     return ServoEstimate(
         robot=robot,
@@ -190,6 +190,7 @@ def identify_servos(
             ),
             *dict.fromkeys(finding for log in listed for finding in log.findings),
         ),
+        log_covariance=log_covariance,
     )
 
 
@@ -282,19 +283,28 @@ class _ServoFits:
         usual = [typical_values(TYPICAL_KP if np.isnan(gain) else float(gain)) for gain in self.assumed]
         return np.array([u if fit is None else np.exp(fit.x) for u, fit in zip(usual, self.fits, strict=True)])
 
-    def intervals(self) -> tuple[Array, Array]:
-        """Return the ends (n, 4) of the intervals; NaN for values that are open, assumed or given."""
+    def uncertainty(self) -> tuple[Array, Array, Array]:
+        """Return the ends (n, 4) of the intervals, NaN for values that are open, assumed or given, and the covariance
+        (n, 4, 4) of the logarithms of all values.
+        """
         values = self.values
-        half = np.full(values.shape, np.nan)
-        for joint in np.flatnonzero(self.moves):
-            half[joint] = np.fmax(self._half_widths(int(joint)), self._errors_by_friction(int(joint)))
-            half[joint] = np.hypot(half[joint], _step_errors(values[joint]))
-            half[joint] = np.hypot(half[joint], self._errors_by_delay(int(joint)))
-            half[joint][~self._free(int(joint))] = np.nan
-            if not self.has_scale[joint]:
-                half[joint, 3] = np.nan  # armature and links together have a ratio to kp, which is assumed
+        half, covariance = np.full(values.shape, np.inf), np.zeros((*values.shape, 4))
+        for joint in (int(k) for k in np.flatnonzero(self.moves)):
+            jackknifed, quantile = self._covariance(joint)
+            with np.errstate(invalid="ignore"):
+                between = quantile * np.sqrt(np.diag(jackknifed))
+            by_delay = self._changes_by_delay(joint)
+            half[joint] = np.fmax(between, self._errors_by_friction(joint))
+            half[joint] = np.hypot(np.hypot(half[joint], _step_errors(values[joint])), by_delay)
+            known = jackknifed * quantile**2 if np.isfinite(quantile) else np.zeros((4, 4))
+            covariance[joint] = (known + np.outer(by_delay, by_delay)) / NORMAL_95**2
+        is_free = np.column_stack([np.isnan(self.assumed), *[np.ones(len(values), dtype=bool)] * 3])
+        for joint, matrix in enumerate(covariance):
+            complete_log_covariance(matrix, np.where(is_free[joint], half[joint], 0.0))
+        half[~is_free] = np.nan
+        half[~self.has_scale, 3] = np.nan  # armature and links together have a ratio to kp, which is assumed
         half[~(half < OPEN_HALF_WIDTH)] = np.nan
-        return values * np.exp(-half), values * np.exp(half)
+        return values * np.exp(-half), values * np.exp(half), covariance
 
     def _errors_by_friction(self, joint: int) -> Array:
         """Return how far the ends of intervals of log values (4,) are if friction is not one constant.
@@ -312,24 +322,28 @@ class _ServoFits:
             ends.append(end if extension.is_significant else end * [0.0, 0.0, 1.0, 0.0])
         return np.asarray(np.max(ends, axis=0))
 
-    def _errors_by_delay(self, joint: int) -> Array:
+    def _changes_by_delay(self, joint: int) -> Array:
         """Return changes (4,) of log values over the interval of an estimated delay."""
         if self.delay is None:
             return np.zeros(4)
         left = 0.0 if self.delay.is_applied else self.delay.delay_s
         error = min(max(self.delay.half_width_s, left), self.delay.limit_s)
-        return np.asarray(np.abs(self.delay.slopes[int(self.moves[:joint].sum())]) * error)
+        return np.asarray(self.delay.slopes[int(self.moves[:joint].sum())] * error)
 
     def _free(self, joint: int) -> NDArray[np.bool_]:
         return np.array([bool(np.isnan(self.assumed[joint])), True, True, True])
 
     def _half_widths(self, joint: int) -> Array:
+        covariance, quantile = self._covariance(joint)
+        with np.errstate(invalid="ignore"):
+            return np.asarray(quantile * np.sqrt(np.diag(covariance)))
+
+    def _covariance(self, joint: int) -> tuple[Array, float]:
+        """Return the covariance (4, 4) of log values between blocks, and the t quantile of a 95 % interval."""
         fit = self.fits[joint]
         assert fit is not None
         prior = self._prior * prior_information()
-        covariance, quantile = deviations_between_blocks(fit, self.blocks, self._free(joint), prior)
-        with np.errstate(invalid="ignore"):
-            return np.asarray(quantile * np.sqrt(np.diag(covariance)))
+        return deviations_between_blocks(fit, self.blocks, self._free(joint), prior)
 
     @property
     def _prior(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from mindyn.foundation.findings import Finding
 from mindyn.foundation.safe_reading import read_json
 from mindyn.identification.estimators.estimate_files import CHECKSUM, add_checksum, robot_from_record, robot_record
 from mindyn.identification.servos.contact_rows import Table
+from mindyn.identification.servos.servo_samples import ServoSamples, complete_log_covariance, sample_servos
 from mindyn.logs.log import SourceFile
 from mindyn.logs.servos import Servo
 from mindyn.robots.parts import Drive
@@ -59,6 +60,9 @@ class ServoEstimate:
         Files of the logs.
     findings : tuple of Finding
         What the user should know.
+    log_covariance : array of shape (n, 4, 4)
+        Covariance of the logarithms of kp, kd, fc and ia of each joint, from which `sample` draws; by default that of
+        values that vary independently in their intervals. Zero for a gain that is given or assumed.
     """
 
     robot: Robot
@@ -75,6 +79,20 @@ class ServoEstimate:
     table: Table | None = None
     sources: tuple[SourceFile, ...] = ()
     findings: tuple[Finding, ...] = ()
+    log_covariance: Array = field(default_factory=lambda: np.zeros(0))
+
+    def __post_init__(self) -> None:
+        if not self.log_covariance.size:
+            object.__setattr__(self, "log_covariance", self._covariance_of_intervals())
+
+    def _covariance_of_intervals(self) -> Array:
+        """Return the covariance (n, 4, 4) of the logarithms of values that vary independently in their intervals."""
+        half = np.log(self.high / self.low) / 2
+        half[:, 0] = np.where(np.isnan(half[:, 0]), 0.0, half[:, 0])  # given or assumed
+        covariance = np.zeros((*half.shape, 4))
+        for matrix, widths in zip(covariance, half, strict=True):
+            complete_log_covariance(matrix, widths)
+        return covariance
 
     def __repr__(self) -> str:
         return f"ServoEstimate({pluralise(len(self.kp), 'joint')})"
@@ -115,6 +133,10 @@ class ServoEstimate:
         )
         return replace(self.robot, drives=drives)
 
+    def sample(self, count: int, rng: np.random.Generator | int) -> ServoSamples:
+        """Draw position servos from the intervals, by `sample_servos`."""
+        return sample_servos(self, count, rng)
+
     def format(self) -> str:
         """Return the values with their intervals as a table.
 
@@ -143,6 +165,7 @@ class ServoEstimate:
             **{name: getattr(self, name).tolist() for name in ("kp", "kd", "fc", "ia", "has_scale", "limits_damping")},
             "limit": [_or_none(x) for x in self.limit.tolist()],
             **{name: [[_or_none(x) for x in row] for row in getattr(self, name).tolist()] for name in ("low", "high")},
+            "log_covariance": self.log_covariance.tolist(),
             "delay_s": self.delay_s,
             "table": None if self.table is None else {"tip": self.table.tip, "height_m": self.table.height_m},
             "sources": [
@@ -214,6 +237,7 @@ def _from_dict(values: dict[str, Any]) -> ServoEstimate:
         table=None if values["table"] is None else Table(**values["table"]),
         sources=tuple(SourceFile.from_dict(source) for source in values["sources"]),
         findings=tuple(Finding.from_dict(finding) for finding in values["findings"]),
+        log_covariance=np.array(values.get("log_covariance", []), dtype=np.float64),
     )
 
 

@@ -11,8 +11,9 @@ from typing import Final
 
 from mindyn.foundation.atomic_files import write_folder_atomically
 from mindyn.foundation.errors import Code, ExportError, require_choice
-from mindyn.identification.feasibility.full_models.full_model import build_full_model
-from mindyn.identification.feasibility.full_models.model_samples import ModelSamples, parameter_ranges
+from mindyn.identification.servos.servo_estimate import ServoEstimate
+from mindyn.identification.servos.servo_samples import ServoSamples, list_servo_ranges
+from mindyn.identification.uncertainty.model_samples import ModelSamples, parameter_ranges
 from mindyn.output.export.mjcf_writer import robot_to_mjcf
 from mindyn.output.export.servo_actuators import isaac_lab_text
 from mindyn.output.export.urdf_writer import robot_to_urdf
@@ -44,15 +45,21 @@ SAMPLE_FORMATS: Final[Mapping[str, tuple[str, Callable[[ModelSamples, Robot], st
     "isaac-lab": (".yaml", _isaac_lab),
 }
 """Suffix and writer of each format."""
+SERVO_WRITERS: Final[Mapping[str, Callable[[ServoEstimate], str]]] = {
+    "urdf": lambda draw: robot_to_urdf(draw.to_robot(), force=True, notes=(SAMPLE_NOTE,), meshes=False),
+    "mjcf": lambda draw: robot_to_mjcf(draw.to_robot(), force=True, notes=(SAMPLE_NOTE,), servo=draw.servo),
+    "isaac-lab": lambda draw: isaac_lab_text(draw.to_robot(), draw.servo),
+}
+"""Writer of position servos in each format; URDF has no kp."""
 
 
-def write_model_samples(models: ModelSamples, folder: str | Path, file_format: str) -> Path:
+def write_model_samples(models: ModelSamples | ServoSamples, folder: str | Path, file_format: str) -> Path:
     """Write sampled models and their ranges into a new folder.
 
     Parameters
     ----------
-    models : ModelSamples
-        Result of `sample_models`.
+    models : ModelSamples or ServoSamples
+        Result of `sample_models`, or of `ServoEstimate.sample`.
     folder : str or Path
         Folder to write; it must be empty or not exist.
     file_format : {"urdf", "mjcf", "isaac-lab"}
@@ -62,7 +69,8 @@ def write_model_samples(models: ModelSamples, folder: str | Path, file_format: s
     -------
     Path
         The folder. `ranges.csv` and `ranges.yaml` contain the value of the full model, and the 5 and 95 % quantiles of
-        the samples, of each mass, centre, inertia about the centre, armature, damping and friction.
+        the samples, of each mass, centre, inertia about the centre, armature, damping and friction, and of the torque
+        at each joint that no parameter explains; of servos those of stiffness, damping, friction and armature.
 
     Raises
     ------
@@ -71,9 +79,14 @@ def write_model_samples(models: ModelSamples, folder: str | Path, file_format: s
     """
     require_choice(file_format, SAMPLE_FORMATS, "format")
     suffix, write = SAMPLE_FORMATS[file_format]
+    if isinstance(models, ServoSamples):
+        texts = [SERVO_WRITERS[file_format](draw) for draw in models.estimates]
+        ranges: Ranges = list_servo_ranges(models)
+    else:
+        texts = [write(models, robot) for robot in models.robots]
+        ranges = parameter_ranges(models)
     digits = max(3, len(str(len(models) - 1)))
-    files = {f"model_{k:0{digits}d}{suffix}": write(models, robot) for k, robot in enumerate(models.robots)}
-    ranges = parameter_ranges(models.robots, build_full_model(models.estimate, models.prior))
+    files = {f"model_{k:0{digits}d}{suffix}": text for k, text in enumerate(texts)}
     write_folder_atomically(folder, {**files, RANGES_CSV: _as_csv(ranges), RANGES_YAML: _as_yaml(models, ranges)})
     return Path(folder)
 
@@ -86,17 +99,22 @@ def _as_csv(ranges: Ranges) -> str:
     return text.getvalue()
 
 
-def _as_yaml(models: ModelSamples, ranges: Ranges) -> str:
+def _as_yaml(models: ModelSamples | ServoSamples, ranges: Ranges) -> str:
     """Return the ranges as YAML; JSON strings and numbers are valid YAML."""
+    contents = (
+        "# Stiffness (kp), damping of servo and joint together, friction and armature, at the joint side."
+        if isinstance(models, ServoSamples)
+        else "# Links: mass, centre of mass, inertia about it along the axes of the link. Joints: at the joint side;\n"
+        "# unexplained_torque: residual of the fit, a disturbance that no parameter causes."
+    )
     lines = [
         f"# [5 %, 95 %] of {len(models)} models of {json.dumps(models.estimate.robot.name)} by mindyn, SI units.",
-        "# Links: mass, centre of mass, inertia about it along the axes of the link. Joints: at the joint side.",
+        contents,
         "# Samples of one model vary together: ranges that are drawn one by one give a wider spread of torques.",
     ]
-    last = None
+    by_name: dict[str, list[str]] = {}
     for name, parameter, unit, _, low, high in ranges:
-        if name != last:
-            lines.append(f"{json.dumps(name)}:")
-            last = name
-        lines.append(f"  {parameter}: [{low!r}, {high!r}]  # {unit}")
+        by_name.setdefault(name, []).append(f"  {parameter}: [{low!r}, {high!r}]  # {unit}")
+    for name, entries in by_name.items():
+        lines += [f"{json.dumps(name)}:", *entries]
     return "\n".join(lines) + "\n"

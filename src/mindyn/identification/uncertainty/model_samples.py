@@ -1,20 +1,21 @@
-"""`sample_models`: draw complete robots from the posterior of an estimate, for domain randomisation.
+"""`sample_models`: complete robots from the posterior of an estimate, for domain randomisation.
 
 The standard parameters x (links, drives, friction) are normal around the full model x0 of the estimate, with
 
     covariance  G C G^T + (I - G B) S (I - G B)^T,   G = S B^T (B S B^T)^-1,
 
-where B x are the base parameters and friction, C their covariance, and S the covariance of the prior. B x then has
-exactly the covariance C. Other combinations of x are not determined by base parameters; they vary with the prior, whose
-standard deviation is `PRIOR_DEVIATION` relative to the pseudo-inertia of each link [Lee, Wensing & Park 2020]. The
-distribution is restricted to physically consistent parameters whose pseudo-inertias are between `MIN_RATIO` and
-`MAX_RATIO` times those of the full model. This limits the inertia matrix in every configuration; its condition number
-grows at most by the quotient of both ratios.
+B x the base parameters and friction, C their covariance, S the covariance of the prior. B x then has the covariance C
+exactly. C includes what dropped parameters may cause, and that the friction of another recording differs: friction
+curves then vary as much as their bands. Base parameters leave the rest open: there the prior decides, with a standard
+deviation of `PRIOR_DEVIATION` relative to the pseudo-inertia of each link [Lee, Wensing & Park 2020]. Each draw is
+projected onto physically consistent parameters whose pseudo-inertias are between `MIN_RATIO` and `MAX_RATIO` times
+those of the full model. That bounds the inertia matrix in every configuration, and its condition number by their
+quotient. What the projection removes is an error of the model, which no body explains: it is kept beside the models, as
+a part of the torque that would be measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Literal
@@ -34,9 +35,15 @@ from mindyn.identification.feasibility.conditions.physical_space import (
     UNIT_PSEUDO_INERTIAS,
     PhysicalSpace,
 )
-from mindyn.identification.feasibility.full_models.full_model import Completion, build_model, complete_model
-from mindyn.identification.feasibility.full_models.truncated_normal import Restriction, draw_restricted
+from mindyn.identification.feasibility.full_models.full_model import (
+    Completion,
+    build_full_model,
+    build_model,
+    complete_model,
+)
+from mindyn.identification.feasibility.full_models.projected_draws import Restriction, draw_projected
 from mindyn.identification.feasibility.optimisation.conic_program import ConeRows, ConicError, ConicProgram, triangle
+from mindyn.identification.prediction.friction_curves import curve_rows
 from mindyn.logs.samples import Samples
 from mindyn.robots.robot import Robot
 
@@ -48,14 +55,14 @@ MAX_RATIO: Final = 5.0
 MAX_CONDITION_GROWTH: Final = 100.0
 """Largest condition number of the inertia matrix relative to that of the full model."""
 MIN_REFERENCE_RATIO: Final = 1e-3
-"""Smallest eigenvalue of a link's reference relative to its largest one, so that the prior of thin links has some
-width.
-"""
+"""Smallest eigenvalue of a link's reference relative to its largest: the prior of thin links has some width."""
 MIN_SINGULAR_VALUE: Final = 1e-12
+NORMAL_90: Final = 1.6448536269514722
+"""95 % quantile of the normal distribution."""
 NEGLIGIBLE_DEVIATION: Final = 1e-9
 """Deviation of a friction coefficient or rotor inertia in its unit below which it is fixed."""
 MAX_REJECTED: Final = 20
-"""Sampling fails if more than this number of draws is rejected for each accepted draw."""
+"""Rejected draws for each accepted one before sampling fails."""
 START_COST: Final = 100.0
 START_MARGIN: Final = 1e-2
 """The start has margins of up to this fraction of a link or a deviation, for at most this squared distance."""
@@ -75,6 +82,8 @@ class ModelSamples:
         Names of the standard parameters.
     beta : ndarray, shape (count, p)
         Values of the parameters of the estimate.
+    remainder : ndarray, shape (count, p)
+        What the draw of the posterior has beyond these values: no physically consistent model has it.
     completion : Completion
         Standard parameters of the full model.
     prior : Robot or "robot"
@@ -85,6 +94,7 @@ class ModelSamples:
     parameters: Array
     labels: tuple[str, ...]
     beta: Array
+    remainder: Array
     completion: Completion
     prior: Robot | Literal["robot"]
 
@@ -99,9 +109,27 @@ class ModelSamples:
         """Return the draws as robots."""
         return tuple(build_model(self.estimate, replace(self.completion, x=x)) for x in self.parameters)
 
-    def torques(self, samples: Samples) -> Array:
-        """Return the torque (count, N, n) of every draw on a motion, low-passed as in the fit."""
-        return np.array([self.estimate.with_values(beta=beta).predict(samples) for beta in self.beta])
+    @property
+    def unexplained(self) -> Array:
+        """Standard deviation (n,) of the torque that no parameter explains, inflated as the intervals: N m or N.
+
+        It is that of the measured torque if the estimate is from logs: slow rows and fast noise, which a fit leaves out
+        or filters, are a part of it.
+        """
+        rms = np.array([joint.measured_rms or joint.rms for joint in self.estimate.data.residuals])
+        return np.asarray(rms * self.estimate.uncertainty.quantile / NORMAL_95)
+
+    def torques(self, samples: Samples, rng: np.random.Generator | int | None = None) -> Array:
+        """Return the torque (count, N, n) of every draw on a motion, low-passed as in the fit.
+
+        With random numbers or a seed, these are draws of the measured torque: a draw of the torque that no parameter
+        explains is added to each, and the torque of the `remainder`.
+        """
+        values = self.beta if rng is None else self.beta + self.remainder
+        torques = np.array([self.estimate.with_values(beta=beta).predict(samples) for beta in values])
+        if rng is None:
+            return torques
+        return torques + np.random.default_rng(rng).normal(0.0, 1.0, torques.shape) * self.unexplained
 
 
 def sample_models(
@@ -114,10 +142,9 @@ def sample_models(
 ) -> ModelSamples:
     """Draw physically consistent complete models from the posterior of an estimate.
 
-    Base parameters and friction vary with their covariance. Parameters that the logs do not determine vary around the
-    full model of the estimate. Every draw is physically consistent, has positive masses and friction that brakes, is
-    plausible if the full model is, and has an inertia matrix whose condition number is at most 100 times that of the
-    full model.
+    Base parameters and friction vary with their covariance. What the logs leave open varies around the full model of
+    the estimate. Every draw is physically consistent, has positive masses and friction that brakes, is plausible if the
+    full model is, and has an inertia matrix whose condition number is at most 100 times that of the full model.
 
     Parameters
     ----------
@@ -156,8 +183,9 @@ def sample_models(
     restriction = _restrict(space, center, middle, root)
     reference = estimate.robot if prior is None else prior
     limits = check_full_model(build_model(estimate, completion), reference)
-    signed, accepted = list(space.nonnegative), list[Array]()
-    for tried, z in enumerate(draw_restricted(restriction, _find_start(space, restriction, root), generator), 1):
+    signed, accepted, remainders = list(space.nonnegative), list[Array](), list[Array]()
+    draws = draw_projected(restriction, _find_start(space, restriction, root), generator)
+    for tried, (drawn, z) in enumerate(draws, 1):
         x = middle + root @ z
         x[signed] = np.maximum(x[signed], 0.0)  # fixed values near zero
         model = build_model(estimate, replace(completion, x=x))
@@ -165,6 +193,7 @@ def sample_models(
         good = plausibility.condition_number <= MAX_CONDITION_GROWTH * limits.condition_number
         if good and (plausibility.is_plausible or not limits.is_plausible):
             accepted.append(x)
+            remainders.append(space.matrix @ root @ (drawn - z))
         if len(accepted) == count:
             break
         if tried >= MAX_REJECTED * max(count, MAX_REJECTED):
@@ -175,17 +204,25 @@ def sample_models(
                 subject=estimate.robot.name,
             )
     x = np.array(accepted)
-    return ModelSamples(estimate, x, space.labels, x @ space.matrix.T, completion, "robot" if prior is None else prior)
+    beta, remainder = x @ space.matrix.T, np.array(remainders)
+    return ModelSamples(estimate, x, space.labels, beta, remainder, completion, "robot" if prior is None else prior)
 
 
-def parameter_ranges(robots: Sequence[Robot], full: Robot) -> list[tuple[str, str, str, float, float, float]]:
-    """Return (body or joint, parameter, unit, value, 5 % and 95 % quantile) of each quantity that simulators vary."""
+def parameter_ranges(models: ModelSamples) -> list[tuple[str, str, str, float, float, float]]:
+    """Return (body or joint, parameter, unit, value, 5 % and 95 % quantile) of each quantity that simulators vary.
+
+    The last rows are torques that no parameter explains, to be added at each joint.
+    """
+    full = build_full_model(models.estimate, models.prior)
     rows = []
     for name, unit, values in zip(
-        *_physical_names(full), np.array([_physical(r) for r in (full, *robots)]).T, strict=True
+        *_physical_names(full), np.array([_physical(r) for r in (full, *models.robots)]).T, strict=True
     ):
         low, high = np.quantile(values[1:], [0.05, 0.95])
         rows.append((*name, unit, float(values[0]), float(low), float(high)))
+    for joint, deviation in zip(full.primary_joints, models.unexplained.tolist(), strict=True):
+        unit, end = "N" if joint.kind == "prismatic" else "N m", NORMAL_90 * deviation
+        rows.append((joint.name, "unexplained_torque", unit, 0.0, -end, end))
     return rows
 
 
@@ -239,11 +276,9 @@ def _covariance_root(estimate: Estimate, space: PhysicalSpace, x: Array, prior_d
 
 
 def _unconstrained_shift(estimate: Estimate) -> Array:
-    """Return the difference (p,) between the minimum of the weighted equations and constrained values; zero without the
-    equations.
+    """Return how far (p,) the minimum of the weighted equations is from constrained values; zero without them.
 
-    Before it is restricted to physically consistent parameters, the posterior has its mean at this minimum, not at the
-    constrained values.
+    Restricted to physically consistent parameters, the posterior has its middle there, not at the constrained values.
     """
     known = np.isfinite(estimate.deviations) & (estimate.deviations > 0)
     shift = np.zeros(len(known))
@@ -257,18 +292,32 @@ def _unconstrained_shift(estimate: Estimate) -> Array:
 
 
 def _known_root(estimate: Estimate) -> Array:
-    """Return a root (p, k) of the covariance, inflated like the intervals, including the effect of dropped
-    parameters.
-    """
+    """Return a root (p, k) of the covariance, inflated as the intervals, with what dropped parameters may do."""
     deviations = np.where(np.isfinite(estimate.deviations), estimate.deviations, 0.0)
     correlations = estimate.uncertainty.correlations
     values, vectors = np.linalg.eigh(correlations)
     root = deviations[:, None] * vectors * np.sqrt(np.maximum(values, 0.0)) * estimate.uncertainty.quantile / NORMAL_95
-    return (
-        root
-        if estimate.uncertainty.dropped_shifts is None
-        else np.hstack([root, estimate.uncertainty.dropped_shifts.T])
-    )
+    shifts = estimate.uncertainty.dropped_shifts
+    dropped = np.zeros((0, len(deviations))) if shifts is None else shifts
+    return np.hstack([root, dropped.T, _friction_shifts(estimate).T])
+
+
+def _friction_shifts(estimate: Estimate) -> Array:
+    """Return shifts (joints, p) of the friction of each joint with which its curve varies as much as its band.
+
+    The band is wider than the covariance: it includes the choice of the law, and the drift between recordings. The
+    friction of a joint is scaled as a whole, as a change of temperature does.
+    """
+    names, shifts = estimate.regressor.joint_names, []
+    for curve in estimate.uncertainty.friction_curves:
+        rows = curve_rows(estimate.regressor, names.index(curve.joint), curve.speed, curve.load)
+        known = estimate.uncertainty.half_widths_of(rows)
+        power = float(((rows @ estimate.beta) ** 2).sum())
+        if np.isfinite(curve.half_width).all() and np.isfinite(known).all() and power > 0:
+            missing = float(np.maximum(curve.half_width**2 - known**2, 0.0).sum())
+            factor = np.sqrt(missing / power) / NORMAL_95
+            shifts.append(np.where((rows != 0).any(axis=0), factor * estimate.beta, 0.0))
+    return np.array(shifts) if shifts else np.zeros((0, len(estimate.beta)))
 
 
 def _prior_root(space: PhysicalSpace, x: Array, deviation: float, deviations: Array) -> Array:
@@ -296,7 +345,7 @@ def _phi_of(P: Array) -> Array:
 
 
 def _shape(space: PhysicalSpace) -> Array:
-    """Return the scale (4, 4) with which all entries of a pseudo-inertia have the unit of a mass."""
+    """Return the scale (4, 4) that gives the entries of a pseudo-inertia the unit of a mass."""
     lengths = np.array([space.length] * 3 + [1.0])
     return np.outer(lengths, lengths)
 
@@ -337,7 +386,7 @@ def _restrict(space: PhysicalSpace, x: Array, middle: Array, root: Array) -> Res
 
 
 def _find_start(space: PhysicalSpace, restriction: Restriction, root: Array) -> Array:
-    """Return z inside all conditions: zero or, if the full model is on the boundary, the nearest z with a margin."""
+    """Return z inside all conditions: zero, or the nearest with a margin if the full model is on the boundary."""
     zero = np.zeros(root.shape[1])
     if (restriction.margins(zero) > START_MARGIN).all():
         return zero
