@@ -1,4 +1,7 @@
-"""An estimate file that contradicts itself is rejected; what it does not have comes back as nothing."""
+"""An estimate file that contradicts itself is rejected; what it does not have comes back as nothing.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

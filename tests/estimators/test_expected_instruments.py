@@ -1,4 +1,7 @@
-"""Instruments: noise of torques, steps that matter, rows without a definite inertia matrix."""
+"""Instruments: noise of torques, steps that matter, rows without a definite inertia matrix.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

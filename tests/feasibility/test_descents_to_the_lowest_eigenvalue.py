@@ -1,4 +1,7 @@
-"""Descents find the lowest eigenvalue of an inertia matrix, also at limits of joints."""
+"""Descents find the lowest eigenvalue of an inertia matrix, also at limits of joints.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

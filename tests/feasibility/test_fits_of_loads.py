@@ -1,4 +1,7 @@
-"""The fit of a load equals sums over its rows: start, correlation, torque scales, unseen directions, feasibility."""
+"""The fit of a load equals sums over its rows: start, correlation, torque scales, unseen directions, feasibility.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Full models keep the dynamics of an estimate, and give every link a margin from the boundary of the physical set."""
+"""Full models keep the dynamics of an estimate, and give every link a margin from the boundary of the physical set.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

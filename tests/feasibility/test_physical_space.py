@@ -1,4 +1,7 @@
-"""The set of physical parameters: units, lengths, cones, braking friction, and the shortest way to given values."""
+"""The set of physical parameters: units, lengths, cones, braking friction, and the shortest way to given values.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

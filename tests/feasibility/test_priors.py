@@ -1,4 +1,7 @@
-"""Priors of links: divergence, slope and curvature agree, costs balance at the minimum, and bad priors are rejected."""
+"""Priors of links: divergence, slope and curvature agree, costs balance at the minimum, and bad priors are rejected.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

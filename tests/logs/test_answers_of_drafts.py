@@ -1,4 +1,7 @@
-"""A draft of a sidecar answers what numbers and names of a log show, and asks the rest."""
+"""A draft of a sidecar answers what numbers and names of a log show, and asks the rest.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Binary formats by their specifications: CDR messages, Thrift footers, MATLAB and NumPy files."""
+"""Binary formats by their specifications: CDR messages, Thrift footers, MATLAB and NumPy files.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

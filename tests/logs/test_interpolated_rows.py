@@ -1,4 +1,7 @@
-"""Rows between rows: polynomials are kept, uniform rows know their stamps, every window has its surroundings."""
+"""Rows between rows: polynomials are kept, uniform rows know their stamps, every window has its surroundings.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The cut-off is where the spectrum of a log sinks into its noise floor."""
+"""The cut-off is where the spectrum of a log sinks into its noise floor.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Motions that come again: folding, shared lags and times equal sums over rows and lines written by hand."""
+"""Motions that come again: folding, shared lags and times equal sums over rows and lines written by hand.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

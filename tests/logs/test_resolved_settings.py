@@ -1,4 +1,7 @@
-"""Settings that a log decides: its rate, its period, its stamps, and the rows that follow from seconds."""
+"""Settings that a log decides: its rate, its period, its stamps, and the rows that follow from seconds.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

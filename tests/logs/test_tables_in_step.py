@@ -1,4 +1,7 @@
-"""Tables of several files, row groups and numbered columns are read in step."""
+"""Tables of several files, row groups and numbered columns are read in step.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Text tables as programs write them: separators, decimals, line ends, names, units, missing cells."""
+"""Text tables as programs write them: separators, decimals, line ends, names, units, missing cells.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

@@ -114,14 +114,14 @@ def run_case(family: str, seed: int) -> dict:
     """Return the errors of all candidates on held-out rows and on another motion, and which one was selected."""
     robot, log, held_out = record_case(family, seed)
     seen: list = []
-    decide = choose.decide
+    decide = choose.decide_between
 
     def remember(plain, consistent):
         seen[:] = [*plain, *consistent]
         return decide(plain, consistent)
 
     try:
-        with patch.object(choose, "decide", remember):
+        with patch.object(choose, "decide_between", remember):
             choice = choose.choose(robot, log)
     except MindynError as error:
         return {"raised": error.message}

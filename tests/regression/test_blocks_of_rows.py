@@ -1,4 +1,7 @@
-"""Blocks hold every row of logs, samples and streams once, with its reach and its phase."""
+"""Blocks hold every row of logs, samples and streams once, with its reach and its phase.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

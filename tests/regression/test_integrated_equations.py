@@ -1,4 +1,7 @@
-"""Integrated equations: intervals, quadratures and right sides equal sums, and hold for the values of a motion."""
+"""Integrated equations: intervals, quadratures and right sides equal sums, and hold for the values of a motion.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

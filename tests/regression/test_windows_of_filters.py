@@ -1,4 +1,7 @@
-"""Filtered windows take every row between the edges of segments once, with all rows that their filter depends on."""
+"""Filtered windows take every row between the edges of segments once, with all rows that their filter depends on.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

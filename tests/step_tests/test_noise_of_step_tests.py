@@ -1,4 +1,7 @@
-"""Noise of step tests, and the values that a sequence of tests determines, equal sums over their rows."""
+"""Noise of step tests, and the values that a sequence of tests determines, equal sums over their rows.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Rows of step-by-step tests: speeds of still encoders, onsets of motion, integrals, whitened readings."""
+"""Rows of step-by-step tests: speeds of still encoders, onsets of motion, integrals, whitened readings.
+
+Private functions are tested directly: inputs at their limits are rare, or slow to reach, through public names.
+"""
 
 from __future__ import annotations
 

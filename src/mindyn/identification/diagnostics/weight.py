@@ -9,10 +9,10 @@ Y is the regressor of the standard parameters phi, which are those of the file w
 the scale (a current, a unit, a reversed sign), r the weight that remains after an inexact compensation, F friction and
 offset of any size, and e noise. The marginal likelihood of each hypothesis integrates over phi and f. If another
 inertia could look like weight in a motion, the result therefore depends on how far phi must deviate from the file.
-Gravity along the other axes of the base is tried too: with a small scale, it can imitate a torque without weight. The
-torque counts as weightless only if that hypothesis is much more likely than the weight of the file, not less likely
-than gravity along another axis, *and* explains the torque at the joints that carry weight in this log. Joints whose
-weight hardly varies in the log are not used.
+Gravity along the other axes of the base, and an exchange of two torque columns, are tried too: with a small scale, they
+can imitate a torque without weight. The torque counts as weightless only if that hypothesis is much more likely than
+the weight of the file, not less likely than these other causes, *and* explains the torque at the joints that carry
+weight in this log. Joints whose weight hardly varies in the log are not used.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import combinations
 from typing import Final
 
 import numpy as np
@@ -63,7 +64,8 @@ class WeightEvidence:
     """Evidence of a log on whether its torque contains the weight of the links.
 
     nats       by how much the logarithm of the likelihood is larger without weight than with the weight of the file
-    others     the same, compared with the best of the other directions of gravity, less their price
+    others     the same, compared with the best of other causes, less their price: gravity along another axis, or two
+               torque columns exchanged
     fraction   torque beyond noise that the hypothesis without weight leaves, relative to the torque; rms over joints
     joints     names of the joints that carry weight in this log
     """
@@ -77,8 +79,8 @@ class WeightEvidence:
     def is_weightless(self) -> bool:
         """Whether the torque lacks the weight.
 
-        This must be much more likely than the weight of the file, not less likely than weight along another axis, and a
-        good explanation.
+        This must be much more likely than the weight of the file, not less likely than the other causes, and a good
+        explanation.
         """
         return self.nats > limit.MIN_WEIGHT_NATS and self.others > 0 and self.fraction < limit.MAX_WEIGHTLESS_REST
 
@@ -130,9 +132,25 @@ def weigh(robot: Robot, q: Array, qd: Array, qdd: Array, tau: Array) -> WeightEv
     with_weight[1:] -= OTHER_PRICE
     names = tuple(robot.primary_names[joint] for joint in compared)
     gain_over_others = float(without - with_weight[1:].max())
-    return WeightEvidence(
+    evidence = WeightEvidence(
         float(without - with_weight[0]), gain_over_others, float(np.sqrt(np.mean(np.square(left)))), names
     )
+    if not evidence.is_weightless:
+        return evidence
+
+    def likelihood_of(joint: int, column: int) -> float:
+        """Return the log likelihood of a torque column as the torque of a joint, with the weight of the file."""
+        parts = (moving[:, joint], of_gravity[0][:, joint])
+        hypothesis = _Joint(tau[:, column], qd[:, joint], qdd[:, joint], parts, phi)
+        return hypothesis.compare(moving[:, joint] + of_gravity[0][:, joint], *prior)[0]
+
+    gains = [
+        sum(likelihood_of(*pair) for pair in ((j, k), (k, j))) - sum(likelihood_of(i, i) for i in (j, k))
+        for j, k in combinations(np.flatnonzero(np.ptp(tau, axis=0) > 0).tolist(), 2)
+        if j in compared or k in compared
+    ]
+    swapped = float(with_weight[0]) + max(gains, default=-np.inf) - OTHER_PRICE
+    return replace(evidence, others=float(min(evidence.others, without - swapped)))
 
 
 class _Joint:
