@@ -17,7 +17,7 @@ from mindyn.equations.identifiability.base_sets import base_parameters
 from mindyn.foundation.algebra.inertia import phi_about_origin
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.feasibility.checks.positive_definite import check_positive_definite, sample_configurations
-from mindyn.identification.feasibility.conditions.inertia_family import find_member
+from mindyn.identification.feasibility.conditions.inertia_matrix_family import find_member
 from mindyn.identification.feasibility.conditions.physical_space import space_of
 from mindyn.identification.feasibility.conditions.priors import Prior
 from mindyn.identification.feasibility.conditions.user_bounds import Bounds, bounds_from_shapes

@@ -42,13 +42,13 @@ class Grouping(NamedTuple):
 def group_by_conditions(samples: Samples, load: Array) -> list[Grouping]:
     """Return the groups of each condition that differs between rows; `load` (N, n) are predicted torques."""
     speed, torque = _mean_size(samples.qd), _mean_size(load)
-    posture = _principal(samples.q - samples.q.mean(axis=0))
-    along = _principal(samples.qd)
+    posture = _principal_component(samples.q - samples.q.mean(axis=0))
+    along = _principal_component(samples.qd)
     last = LEVELS - 1
     groupings = [
-        Grouping("speed", _levels(speed), LEVELS, (last,)),
-        Grouping("load", _levels(torque), LEVELS, (last,)),
-        Grouping("posture", _levels(posture), LEVELS, (0, last)),
+        Grouping("speed", _equal_levels(speed), LEVELS, (last,)),
+        Grouping("load", _equal_levels(torque), LEVELS, (last,)),
+        Grouping("posture", _equal_levels(posture), LEVELS, (0, last)),
         Grouping("direction", (along > 0).astype(np.int64), 2, (0, 1)),
     ]
     return [grouping for grouping in groupings if len(np.unique(grouping.labels)) == grouping.groups]
@@ -66,7 +66,7 @@ def _mean_size(values: Array) -> Array:
     )
 
 
-def _principal(values: Array) -> Array:
+def _principal_component(values: Array) -> Array:
     """Return the first principal component (N,) of values, where each joint is relative to its own root mean square."""
     sizes = np.sqrt((values**2).mean(axis=0))
     scaled = values[:, sizes > 0] / sizes[sizes > 0]
@@ -75,7 +75,7 @@ def _principal(values: Array) -> Array:
     return np.asarray(scaled @ np.linalg.eigh(scaled.T @ scaled)[1][:, -1])
 
 
-def _levels(values: Array) -> NDArray[np.int64]:
+def _equal_levels(values: Array) -> NDArray[np.int64]:
     """Return the level (N,) of each value; all levels have equally many rows."""
     ends = np.quantile(values, np.arange(1, LEVELS) / LEVELS)
     return np.searchsorted(ends, values, side="right").astype(np.int64)

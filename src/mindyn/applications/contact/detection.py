@@ -137,10 +137,10 @@ def external_torque(
     settings = replace(conditioning.for_prediction(), edge_s=max(conditioning.edge_s, edge_s))
     conditioned = condition(estimate.robot, log, settings)
     time = log.time[np.searchsorted(log.rows, conditioned.rows)]
-    return conditioned.samples, time, *_residual(estimate, conditioned.samples, gain)
+    return conditioned.samples, time, *_filter_residuals(estimate, conditioned.samples, gain)
 
 
-def _residual(estimate: Estimate, samples: Samples, gain: float) -> tuple[Array, Array]:
+def _filter_residuals(estimate: Estimate, samples: Samples, gain: float) -> tuple[Array, Array]:
     friction = np.where([parameter.is_friction for parameter in estimate.parameters], estimate.beta, 0.0)
     still = np.abs(samples.qd) < REST_SPEED
     modelled = predict_unfiltered(estimate.regressor, estimate.beta, samples)

@@ -160,7 +160,7 @@ def list_causes(regressor: ZeroRegressor, estimate: Estimate, total: Information
     parents = {joint.parent for joint in regressor.robot.joints}
     for k, link in enumerate(regressor.robot.links):
         if link.name not in parents and not regressor.robot.has_dependents:
-            drafts.append(("payload", link.name, "kg", _payload_directions(regressor, k, total), False))
+            drafts.append(("payload", link.name, "kg", _observable_payload_directions(regressor, k, total), False))
     weights = (
         np.ones(len(total.factors)) if estimate.data.joint_weights is None else np.asarray(estimate.data.joint_weights)
     )
@@ -173,7 +173,7 @@ def list_causes(regressor: ZeroRegressor, estimate: Estimate, total: Information
 _CauseDraft = tuple[CauseKind, str, str, list[Array], bool]
 
 
-def _payload_directions(regressor: ZeroRegressor, link: int, total: Information) -> list[Array]:
+def _observable_payload_directions(regressor: ZeroRegressor, link: int, total: Information) -> list[Array]:
     """Return the mass direction of a body on a link, then the observable directions of moments and inertia."""
     start = PARAMETERS_PER_LINK * link
     D = np.zeros((len(regressor.names), PARAMETERS_PER_LINK))

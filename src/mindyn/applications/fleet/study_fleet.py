@@ -371,11 +371,11 @@ def _build_member(
     estimate = known or _fit_total(tally, tally.total(entries))
     days = [entry.day for entry in entries if entry.day is not None]
     span = (min(days), max(days)) if days else None
-    deviations = _deviations(tally, estimate, entries)
+    deviations = _jackknife_deviations(tally, estimate, entries)
     return FleetMember(key, len(entries), sum(entry.rows for entry in entries), span, estimate, deviations)
 
 
-def _deviations(tally: Tally, estimate: Estimate | None, entries: Sequence[Entry]) -> Array:
+def _jackknife_deviations(tally: Tally, estimate: Estimate | None, entries: Sequence[Entry]) -> Array:
     """Return deviations of the values by the jackknife over logs, or over groups of many logs; NaN if unknown."""
     result = np.full(tally.regressor.plain_count, np.nan)
     if estimate is None or estimate.data.joint_weights is None or len(entries) < MIN_LOGS:

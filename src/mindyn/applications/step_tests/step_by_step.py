@@ -89,7 +89,7 @@ class StepByStep:
         integrated = self.integrated(robot, plan)
         groups = build_test_rows(self, integrated, plan, logs)
         sequence = _Sequence.of(groups, np.isin(plan.names, plan.dropped))
-        return _estimate(self, integrated.torque, plan, groups, sequence)
+        return _assemble_estimate(self, integrated.torque, plan, groups, sequence)
 
     @staticmethod
     def integrated(robot: Robot, plan: StepPlan) -> IntegratedRegressor:
@@ -185,7 +185,7 @@ class _Sequence:
         return np.asarray(self.T @ block_diag(*(noise.covariance for noise in noises)) @ self.T.T)
 
 
-def _estimate(
+def _assemble_estimate(
     settings: StepByStep, regressor: Regressor, plan: StepPlan, groups: Sequence[TestRows], sequence: _Sequence
 ) -> Estimate:
     noises = noises_of(groups)
@@ -219,7 +219,7 @@ def _estimate(
             _residuals(robot, groups, beta),
             "mean torque",
         ),
-        Provenance("step by step", _status(plan, groups, sequence, unidentifiable), notes=notes),
+        Provenance("step by step", _format_status(plan, groups, sequence, unidentifiable), notes=notes),
     )
 
 
@@ -235,7 +235,9 @@ def _residuals(robot: Robot, groups: Sequence[TestRows], beta: Array) -> tuple[J
     return tuple(residuals)
 
 
-def _status(plan: StepPlan, groups: Sequence[TestRows], sequence: _Sequence, unidentifiable: tuple[str, ...]) -> str:
+def _format_status(
+    plan: StepPlan, groups: Sequence[TestRows], sequence: _Sequence, unidentifiable: tuple[str, ...]
+) -> str:
     beta = sequence.beta
     squares = sum(float(np.sum((group.z - group.A @ beta) ** 2)) for group in groups)
     torques = sum(float(np.sum(group.z**2)) for group in groups)

@@ -162,7 +162,7 @@ def check_steps(
         )
     groups = build_test_rows(steps, integrated, plan, logs)
     rng = np.random.default_rng(seed)
-    draws = _draws(estimate, rng)
+    draws = _draw_errors(estimate, rng)
     checks = []
     for test, group, noise in zip(plan.tests, groups, noises_of(groups), strict=True):
         joint = plan.joints.index(test.row)
@@ -183,7 +183,7 @@ def check_steps(
     return StepChecks(tuple(checks))
 
 
-def _draws(estimate: Estimate, rng: np.random.Generator) -> Array:
+def _draw_errors(estimate: Estimate, rng: np.random.Generator) -> Array:
     """Return errors (draws, p) of the values drawn from the covariance; unidentifiable parameters have none."""
     known = np.isfinite(np.diag(estimate.covariance))
     covariance = np.where(np.outer(known, known), np.nan_to_num(estimate.covariance, posinf=0.0, neginf=0.0), 0.0)

@@ -108,7 +108,7 @@ class RowMaker:
                     code=Code.DISAGREEMENT,
                     subject=log.joint_names[motion.joint],
                 )
-        A = W @ joint_row(self.regressor, _hold(motion, log.q), np.zeros_like(log.q), row)
+        A = W @ joint_row(self.regressor, _average_held_joints(motion, log.q), np.zeros_like(log.q), row)
         return MotionRows(A, W @ log.tau[:, row], W, np.zeros((len(W), 0)), tuple(friction))
 
     def _steady(self, motion: ConstantSpeed, log: Log, row: int) -> MotionRows:
@@ -123,7 +123,7 @@ class RowMaker:
         W = np.zeros((AVERAGED_PARTS, len(log)))
         for k, (a, b) in enumerate(pairwise(np.linspace(0, len(log), AVERAGED_PARTS + 1).astype(int))):
             W[k, a:b] = 1 / (b - a)
-        A = W @ joint_row(self.regressor, _hold(motion, log.q), qd, row)
+        A = W @ joint_row(self.regressor, _average_held_joints(motion, log.q), qd, row)
         return MotionRows(A, W @ log.tau[:, row], W, np.zeros((AVERAGED_PARTS, 0)))
 
     def _accelerate(self, motion: Sines, log: Log, row: int) -> MotionRows:
@@ -198,7 +198,7 @@ def find_held_motion(motion: Sines, log: Log) -> HeldMotion:
     """Return q, qd (N, n), t (N,), tau (N, n) of an accelerated motion; velocities are differentiated if none are
     logged.
     """
-    q, qd, kept = _hold(motion, log.q), np.zeros_like(log.q), slice(None)
+    q, qd, kept = _average_held_joints(motion, log.q), np.zeros_like(log.q), slice(None)
     moving = list(motion.joints)
     if log.qd is not None:
         qd[:, moving] = log.qd[:, moving]
@@ -208,7 +208,7 @@ def find_held_motion(motion: Sines, log: Log) -> HeldMotion:
     return q[kept], qd[kept], log.time[kept], log.tau[kept]
 
 
-def _hold(motion: StepMotion, q: Array) -> Array:
+def _average_held_joints(motion: StepMotion, q: Array) -> Array:
     """Return positions with held joints at their mean: their apparent motion is noise."""
     held = np.tile(q.mean(axis=0), (len(q), 1))
     held[:, list(motion.joints)] = q[:, list(motion.joints)]

@@ -75,7 +75,7 @@ def numeric_base(
     """
     space = essential_space(robot, source, constraints=constraints, with_drives=with_drives, rng=seed)
     labels = parameter_labels(robot, with_drives=with_drives)
-    order = _order(labels, priority, default_priority(robot, with_drives=with_drives))
+    order = _order_by_priority(labels, priority, default_priority(robot, with_drives=with_drives))
     removed = choose_removed_parameters(
         space, order, INDEPENDENCE_THRESHOLDS if priority is None else (ZERO_SINGULAR_VALUE,)
     )
@@ -125,7 +125,7 @@ def _numeric_set(
     return BaseParameters(robot, "numeric", with_drives, matrix, names, tuple(kept), notes)
 
 
-def _order(labels: tuple[str, ...], priority: Sequence[str] | None, default: tuple[str, ...]) -> list[int]:
+def _order_by_priority(labels: tuple[str, ...], priority: Sequence[str] | None, default: tuple[str, ...]) -> list[int]:
     given = [] if priority is None else list(priority)
     for label in given:
         if label not in labels:

@@ -116,7 +116,7 @@ def explain(findings: Iterable[Finding]) -> list[Finding]:
     same cause.
     """
     given = [replace(finding, explained_by=None) for finding in findings]
-    roots = [_root(finding, given) for finding in given]
+    roots = [_root_cause(finding, given) for finding in given]
     explained = [
         replace(finding, explained_by=None if root is finding else root.kind)
         for finding, root in zip(given, roots, strict=True)
@@ -126,10 +126,10 @@ def explain(findings: Iterable[Finding]) -> list[Finding]:
     )
 
 
-def _root(finding: Finding, findings: list[Finding]) -> Finding:
+def _root_cause(finding: Finding, findings: list[Finding]) -> Finding:
     """Return the finding that causes this one and has no cause itself; if there is none, return this finding."""
     causes = [cause for cause in findings if cause is not finding and _explains(cause, finding)]
-    return next((root for cause in causes if (root := _root(cause, findings)) is not finding), finding)
+    return next((root for cause in causes if (root := _root_cause(cause, findings)) is not finding), finding)
 
 
 def _explains(cause: Finding, effect: Finding) -> bool:

@@ -157,14 +157,14 @@ class ElasticFit:
 
         It is that of a free rotor inertia within the hull of those of all possible ones.
         """
-        ends = {rotor: self._ends(term, extra, rotor, level) for rotor in {fit.rotor for fit in self.fits}}
+        ends = {rotor: self._average_interval(term, extra, rotor, level) for rotor in {fit.rotor for fit in self.fits}}
         free = ends.pop(None, None)
         low, high = min(pair[0] for pair in ends.values()), max(pair[1] for pair in ends.values())
         if free is not None and max(low, free[0]) < min(high, free[1]):
             return max(low, free[0]), min(high, free[1])
         return low, high
 
-    def _ends(self, term: str, extra: float, rotor: float | None, level: float) -> tuple[float, float]:
+    def _average_interval(self, term: str, extra: float, rotor: float | None, level: float) -> tuple[float, float]:
         """Return the ends of the interval of a term over the models with a rotor inertia, weighted by evidence."""
         fits = [fit for fit in self.fits if fit.rotor == rotor]
         scores = np.array([fit.score for fit in fits])
@@ -225,7 +225,7 @@ def fit_joint(columns: JointColumns) -> ElasticFit:
             if all(fit.value(name) * sign >= 0 for name, sign in SIGNS.items()):
                 fits.append(fit)
     best = min((fit for fit in fits if fit.rotor is not None or 0 <= fit.rotor_inertia <= largest), key=_score)
-    return ElasticFit(best, tuple(fits), count, _weights(best, names, F, Z, scales))
+    return ElasticFit(best, tuple(fits), count, _compliance_derivative(best, names, F, Z, scales))
 
 
 def _score(fit: Fit) -> float:
@@ -272,7 +272,7 @@ def _list_models(names: Sequence[str]) -> list[tuple[tuple[str, ...], int | None
     return models
 
 
-def _weights(fit: Fit, names: Sequence[str], F: Array, Z: Array, scales: Array) -> Array:
+def _compliance_derivative(fit: Fit, names: Sequence[str], F: Array, Z: Array, scales: Array) -> Array:
     """Return the derivative (N,) of the compliance with respect to the deflections."""
     chosen = list(fit.columns)
     rotor, first = names.index("acceleration"), chosen[0]

@@ -25,7 +25,7 @@ Matrices = list[Array]
 """For each joint, W^T W of W = [columns of all frictions | smooth tau | tau]."""
 
 
-class Part(NamedTuple):
+class RowRange(NamedTuple):
     """Rows of a Gram matrix: first, end, step, and the speed that a joint must exceed (None: any speed)."""
 
     first: int
@@ -34,7 +34,7 @@ class Part(NamedTuple):
     slowest: Slowest | None = None
 
     @property
-    def with_slow_rows(self) -> Part:
+    def with_slow_rows(self) -> RowRange:
         """Return the part with rows of any speed."""
         return self._replace(slowest=None)
 
@@ -97,9 +97,9 @@ class ColumnSums:
         self.places = [places[regressor] for regressor in regressors]
         self.widths = [len(known) + 2 for known in columns]
 
-    def normal_matrices(self, parts: Sequence[Part]) -> list[Matrices]:
+    def normal_matrices(self, parts: Sequence[RowRange]) -> list[Matrices]:
         """Return W^T W with W = [Y | smooth tau | tau] for each part and joint. Each part must lie in one segment."""
-        starts, held = [start for start, _ in self.segments], dict[int, list[Part]]()
+        starts, held = [start for start, _ in self.segments], dict[int, list[RowRange]]()
         for part in dict.fromkeys(parts):
             held.setdefault(int(np.searchsorted(starts, part.first, side="right")) - 1, []).append(part)
         work = [(range(*self.segments[number]), segment_parts) for number, segment_parts in sorted(held.items())]
@@ -110,14 +110,14 @@ class ColumnSums:
         }
         return [of_part[part] for part in parts]
 
-    def counts(self, part: Part) -> NDArray[np.int64]:
+    def counts(self, part: RowRange) -> NDArray[np.int64]:
         """Return the number of rows of the part that count for each joint."""
         rows = slice(part.first, part.last, part.step)
         if part.slowest is not None:
             return np.asarray((np.abs(self.samples.qd[rows]) > np.asarray(part.slowest)).sum(axis=0))
         return np.full(len(self.widths), len(range(part.first, part.last, part.step)))
 
-    def _sums(self, segment: range, parts: Sequence[Part]) -> list[Matrices]:
+    def _sums(self, segment: range, parts: Sequence[RowRange]) -> list[Matrices]:
         """Return the Gram matrix for each part and joint.
 
         Without a filter, only rows that belong to parts are computed.
@@ -146,7 +146,7 @@ class ColumnSums:
                 sums.add((k, taken if isinstance(taken, slice) else taken[joint]) for k, taken in groups)
         matrices = [sums.matrices for sums in joints]
 
-        def of_part(part: Part) -> Matrices:
+        def of_part(part: RowRange) -> Matrices:
             every = [joint[number_of[part.with_slow_rows]] for joint in matrices]
             if part.slowest is None:
                 return every
@@ -156,7 +156,7 @@ class ColumnSums:
         return [of_part(part) for part in parts]
 
     def _groups(
-        self, window: slice, kept: range, parts: Sequence[Part]
+        self, window: slice, kept: range, parts: Sequence[RowRange]
     ) -> Iterator[tuple[int, slice | list[NDArray[np.intp]]]]:
         """Yield for each part the kept rows of a window that belong to it.
 

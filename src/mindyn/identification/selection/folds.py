@@ -160,10 +160,10 @@ def _solve_folds(matrices: Array, rights: Array) -> Array:
     scales = np.sqrt(np.einsum("fkk->fk", matrices))
     scales = np.where(scales > 0, scales, 1.0)
     scaled, scaled_rights = matrices / scales[:, None] / scales[:, :, None], rights / scales
-    return np.array([_solution(*problem) for problem in zip(scaled, scaled_rights, strict=True)]) / scales
+    return np.array([_solve_identifiable(*problem) for problem in zip(scaled, scaled_rights, strict=True)]) / scales
 
 
-def _solution(matrix: Array, right: Array) -> Array:
+def _solve_identifiable(matrix: Array, right: Array) -> Array:
     from scipy.linalg.lapack import dpocon, dpotrf, dpotrs
 
     L, info = dpotrf(matrix.T)  # symmetric: the transpose has LAPACK's memory order

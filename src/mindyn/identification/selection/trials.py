@@ -23,7 +23,7 @@ from mindyn.foundation.processes.worker_messages import SharedData
 from mindyn.foundation.processes.workers import share_tasks, worker_count
 from mindyn.identification.delays import Delay, estimate_delay
 from mindyn.identification.estimators.essential import elimination
-from mindyn.identification.selection.column_sums import Buffers, ColumnSums, Part
+from mindyn.identification.selection.column_sums import Buffers, ColumnSums, RowRange
 from mindyn.identification.selection.folds import Folds, Kept, fits_without_each
 from mindyn.identification.selection.scores import TrialScore
 from mindyn.identification.smooth_rows import build_smooth_rows
@@ -313,19 +313,19 @@ class Trials:
             self._latest = trial.settings, folds
         return self._latest[1]
 
-    def _parts(self, trial: Trial, conditioned: ConditionedSamples) -> list[list[tuple[Part, list[Part]]]]:
+    def _row_ranges(self, trial: Trial, conditioned: ConditionedSamples) -> list[list[tuple[RowRange, list[RowRange]]]]:
         """Return for each block the parts to fit, each with the parts to score."""
         rate, ends = conditioned.samples.rate_hz, segment_ends(conditioned.samples.segments)
         labels = self._labels(conditioned, ends)
         step = decimation_for(trial.equations_hz, rate)
         trim, edge = ceil(edge_duration_s(trial.equations_hz) * rate), ceil(MIN_EDGE_S * rate)
-        blocks: dict[int, list[tuple[Part, list[Part]]]] = {}
+        blocks: dict[int, list[tuple[RowRange, list[RowRange]]]] = {}
         for start, stop in ends:
             for first, last in segment_ends(labels[start:stop]):
-                fit = Part(start + first + trim, start + last - trim, step, trial.conditioning.slow_speed)
+                fit = RowRange(start + first + trim, start + last - trim, step, trial.conditioning.slow_speed)
                 score = range(start + max(first, edge), start + min(last, stop - start - edge))
                 if fit.first < fit.last and len(score):
-                    blocks.setdefault(int(labels[start + first]), []).append((fit, _parts_to_score(fit, score)))
+                    blocks.setdefault(int(labels[start + first]), []).append((fit, _ranges_to_score(fit, score)))
         return [parts for _, parts in sorted(blocks.items())]
 
     def _labels(self, conditioned: ConditionedSamples, ends: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
@@ -407,7 +407,7 @@ def _sum_columns(foldings: Sequence[Trials], listed: Sequence[Trial]) -> Iterato
     regressors = {trial.friction: shared.with_friction(trial.friction) for trial in listed}
     sums = ColumnSums(list(regressors.values()), conditioned.samples, first.equations_hz, shared.buffers)
     speeds = {trial.conditioning.slow_speed: trial for trial in listed}
-    cuts = [{speed: trials._parts(trial, conditioned) for speed, trial in speeds.items()} for trials in foldings]
+    cuts = [{speed: trials._row_ranges(trial, conditioned) for speed, trial in speeds.items()} for trials in foldings]
     parts = {
         part: None
         for cut in cuts
@@ -439,7 +439,9 @@ class _Totals(NamedTuple):
 
     @staticmethod
     def of(
-        sums: ColumnSums, blocks: Sequence[Sequence[tuple[Part, list[Part]]]], matrices: Mapping[Part, list[Array]]
+        sums: ColumnSums,
+        blocks: Sequence[Sequence[tuple[RowRange, list[RowRange]]]],
+        matrices: Mapping[RowRange, list[Array]],
     ) -> _Totals:
         """Add the matrices of the parts of each block."""
         fits = [[matrices[fit] for fit, _ in block] for block in blocks]
@@ -465,11 +467,11 @@ class _Totals(NamedTuple):
         return Folds(regressor.columns, fitted, scored, self.rows, regressor.count)
 
 
-def _parts_to_score(fit: Part, score: range) -> list[Part]:
+def _ranges_to_score(fit: RowRange, score: range) -> list[RowRange]:
     """Split the rows to score into parts, so that rows that are also fitted are summed only once."""
     if fit.step > 1 or fit.first < score.start or fit.last > score.stop:
-        return [Part(score.start, score.stop)]
-    around = [Part(score.start, fit.first), fit.with_slow_rows, Part(fit.last, score.stop)]
+        return [RowRange(score.start, score.stop)]
+    around = [RowRange(score.start, fit.first), fit.with_slow_rows, RowRange(fit.last, score.stop)]
     return [part for part in around if part.first < part.last]
 
 

@@ -101,7 +101,7 @@ def free_rows(robot: Robot, rows: ServoRows, table: Table | None) -> NDArray[np.
         for joint in range(rows.q.shape[1]):
             held = touching[first:end] | stopped[first:end, joint]
             if held.any():
-                free[first:end, joint] = ~_extend(held, rows.target[first:end, joint], lead)
+                free[first:end, joint] = ~_extend_contact(held, rows.target[first:end, joint], lead)
     return free
 
 
@@ -118,7 +118,7 @@ def _rows_at_stops(rows: ServoRows) -> NDArray[np.bool_]:
     return result
 
 
-def _extend(held: NDArray[np.bool_], target: Array, lead: int) -> NDArray[np.bool_]:
+def _extend_contact(held: NDArray[np.bool_], target: Array, lead: int) -> NDArray[np.bool_]:
     """Return the rows (N,) in contact, before it by `lead` rows, and after it until the target moved by `RELEASE`."""
     soon = np.convolve(held[::-1], np.ones(lead + 1))[: len(held)][::-1] > 0.5
     result = soon.copy()

@@ -185,7 +185,7 @@ def identify_servos(
                     *_find_open(names, fits, low),
                     *_find_limits(names, fits),
                     *_find_frictions(names, fits),
-                    *_find_coupled(names, fits),
+                    *_find_coupled_joints(names, fits),
                 ),
             ),
             *dict.fromkeys(finding for log in listed for finding in log.findings),
@@ -538,7 +538,7 @@ def _find_contradictions(names: Sequence[str], fits: _ServoFits) -> list[Finding
 
 
 def _find_open(names: Sequence[str], fits: _ServoFits, low: Array) -> list[Finding]:
-    found = _find_slow(names, fits, low)
+    found = _find_slow_joints(names, fits, low)
     slow = [name for finding in found for name in finding.joints]
     for place, what in ((1, "damping"), (2, "friction"), (3, "armature")):
         stated = fits.moves & (fits.has_scale if what == "armature" else True)
@@ -584,7 +584,7 @@ def _find_frictions(names: Sequence[str], fits: _ServoFits) -> list[Finding]:
     return found
 
 
-def _find_slow(names: Sequence[str], fits: _ServoFits, low: Array) -> list[Finding]:
+def _find_slow_joints(names: Sequence[str], fits: _ServoFits, low: Array) -> list[Finding]:
     """Return a finding if damping is uncertain, at speeds at which usual damping gives less torque than friction."""
     peaks = np.quantile(np.abs(fits.rows.v), 0.99, axis=0)
     usual = np.array([typical_values(kp)[1] for kp in fits.values[:, 0]])
@@ -602,7 +602,7 @@ def _find_slow(names: Sequence[str], fits: _ServoFits, low: Array) -> list[Findi
     return [warning(Kind.SLOW_MOTION, message, remedy, joints)]
 
 
-def _find_coupled(names: Sequence[str], fits: _ServoFits) -> list[Finding]:
+def _find_coupled_joints(names: Sequence[str], fits: _ServoFits) -> list[Finding]:
     coupling = np.sqrt(((fits.rows.load - fits.rows.gravity) ** 2).mean(axis=0))
     joints = tuple(n for n, c, v in zip(names, coupling, fits.values, strict=True) if c > COUPLED_PART * v[2])
     if not joints:

@@ -59,7 +59,7 @@ def find_limit(problem: OutputError, fit: JointFit, blocks: NDArray[np.intp]) ->
     error = np.abs(problem.table[:, 0] - problem.table[:, 6])[problem.weights > 0]
     largest = fit.x[0] + np.log(max(float(np.quantile(error, 0.995)), 1e-12))
     candidates = np.column_stack([np.tile(fit.x, (len(LIMITS), 1)), largest + np.log(LIMITS)])
-    problems = [_extend(problem, "limit", inner) for inner in (0.0, 1.0)]
+    problems = [_extended_values(problem, "limit", inner) for inner in (0.0, 1.0)]
     starts = [(whole, candidates[int(np.argmin(whole.costs(candidates)))]) for whole in problems]
     whole, x, cost = min(((whole, *whole.improve(start)) for whole, start in starts), key=lambda trial: trial[2])
     if not cost < (1 - MIN_GAIN) * fit.cost:
@@ -79,12 +79,12 @@ def find_frictions(problem: OutputError, fit: JointFit, blocks: NDArray[np.intp]
     """Return the friction at rest, and by load, each with the other values that follow from it."""
     found = []
     for extra in FRICTIONS:
-        whole = _extend(problem, extra, problem.extras[3])
+        whole = _extended_values(problem, extra, problem.extras[3])
         found.append(_compare(problem, fit, blocks, extra, whole, np.append(fit.x, 0.0)))
     return found[0], found[1]
 
 
-def _extend(problem: OutputError, extra: Extra, inner: float) -> OutputError:
+def _extended_values(problem: OutputError, extra: Extra, inner: float) -> OutputError:
     extras = (*problem.extras[:3], inner)
     return replace(problem, free=np.append(problem.free, True), extras=extras, extra=extra)
 

@@ -172,9 +172,9 @@ def score_positions(
     return ServoReplay(
         joint_names=estimate.joint_names,
         units=tuple("mm" if kind == "prismatic" else "mrad" for kind in kinds),
-        errors=_rms(np.where(np.isfinite(q), q - rows.q, np.inf), free, rows),
-        file_errors=None if own is None else _rms(own - rows.q, free, rows),
-        target_errors=_rms(rows.target - rows.q, free, rows),
+        errors=_pooled_rms(np.where(np.isfinite(q), q - rows.q, np.inf), free, rows),
+        file_errors=None if own is None else _pooled_rms(own - rows.q, free, rows),
+        target_errors=_pooled_rms(rows.target - rows.q, free, rows),
         delayed_errors=delayed,
         delays_s=delays,
         repeatability=_repeatability(logs),
@@ -194,7 +194,7 @@ def _tip_error(estimate: ServoEstimate, measured: Array, simulated: Array) -> fl
     return float(np.sqrt(squares.mean())) if len(squares) else float("nan")
 
 
-def _rms(errors: Array, free: NDArray[np.bool_], rows: ServoRows) -> Array:
+def _pooled_rms(errors: Array, free: NDArray[np.bool_], rows: ServoRows) -> Array:
     """Return the root (n,) of the mean over logs of the mean square of the free rows of a log."""
     squares = []
     for log in range(int(rows.log[-1]) + 1):
@@ -215,7 +215,7 @@ def _best_delayed(rows: ServoRows, free: NDArray[np.bool_]) -> tuple[Array, Arra
             time, target = rows.time[inside], rows.target[inside]
             late[inside] = np.column_stack([np.interp(time - delay, time, column) for column in target.T])
         error = late - rows.q
-        tries.append(_rms(error - np.ma.array(error, mask=~free).mean(axis=0).filled(0.0), free, rows))
+        tries.append(_pooled_rms(error - np.ma.array(error, mask=~free).mean(axis=0).filled(0.0), free, rows))
     best = np.argmin(tries, axis=0)
     return np.min(tries, axis=0), DELAYS_S[best]
 

@@ -47,7 +47,7 @@ def simulate_joint(rows: Array, values: Array) -> Array:
     finite or very large.
     """
     parts = [np.empty((len(rows), LANES)) for _ in range(-(-len(values) // LANES))]
-    _run(rows, values, parts)
+    _run_rollout(rows, values, parts)
     return (parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1))[:, : len(values)]
 
 
@@ -57,11 +57,11 @@ def sum_losses(rows: Array, values: Array, weights: Array, scale: float) -> Arra
     weights  (N,) of the rows
     """
     parts = [np.empty(LANES) for _ in range(-(-len(values) // LANES))]
-    _run(rows, values, parts, np.ascontiguousarray(weights, dtype=np.float64), 1.0 / scale)
+    _run_rollout(rows, values, parts, np.ascontiguousarray(weights, dtype=np.float64), 1.0 / scale)
     return np.concatenate(parts)[: len(values)]
 
 
-def _run(
+def _run_rollout(
     rows: Array, values: Array, parts: list[Array], weights: Array | None = None, inverse_scale: float = 1.0
 ) -> None:
     """Fill the parts of the result; the last set of values is repeated to fill all lanes."""

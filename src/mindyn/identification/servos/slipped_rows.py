@@ -68,7 +68,7 @@ def find_slips(rows: ServoRows, values: Sequence[Array | None], weights: Array) 
     slipped = suspects & (best < MUCH_BETTER_RATIO)
     if slipped.mean() > MAX_PART:
         return []
-    return _join(rows, windows, slipped, delays)
+    return _join_windows(rows, windows, slipped, delays)
 
 
 def slipped_rows(rows: ServoRows, slips: Sequence[Slip]) -> NDArray[np.bool_]:
@@ -103,7 +103,7 @@ def _window_errors(
     return np.array(errors)
 
 
-def _join(rows: ServoRows, windows: NDArray[np.intp], slipped: NDArray[np.bool_], delays: Array) -> list[Slip]:
+def _join_windows(rows: ServoRows, windows: NDArray[np.intp], slipped: NDArray[np.bool_], delays: Array) -> list[Slip]:
     """Return the slips of neighbouring windows as one, with the median of their delays."""
     slips: list[list[int]] = []
     logs = np.array([rows.log[np.argmax(windows == w)] for w in range(len(slipped))])

@@ -159,7 +159,7 @@ class _LawFits:
         laws = self._laws(shapes)
         values = self._fit(shapes, laws)
         errors = [block.information.residuals_of(joint, values[:, 1 + k]) for k, block in enumerate(self.blocks)]
-        probabilities = _probabilities(np.stack(errors, axis=1))  # errors on each block, from the fit without it
+        probabilities = _law_probabilities(np.stack(errors, axis=1))  # errors on each block, from the fit without it
         curves = values @ rows.T  # (laws, 1 + blocks, speeds)
         mean = self.values + probabilities @ (values[:, 0] - values[0, 0])
         torque = rows @ mean
@@ -236,7 +236,7 @@ class _LawFits:
         return np.asarray(values * (scales[-1] / scales[:-1]))
 
 
-def _probabilities(errors: Array) -> Array:
+def _law_probabilities(errors: Array) -> Array:
     """Return for each law how often its errors (laws, blocks) are smallest over random weights of the blocks."""
     drawn = np.random.default_rng(0).dirichlet(np.ones(errors.shape[1]), DRAWS)
     return np.asarray(np.bincount((drawn @ errors.T).argmin(axis=1), minlength=len(errors)) / DRAWS)

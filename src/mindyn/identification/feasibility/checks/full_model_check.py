@@ -206,13 +206,13 @@ def check_full_model(model: Robot, reference: Robot | None = None) -> Plausibili
             subject=reference.name,
         )
     limits = plausible_limits(model, reference)
-    masses = {link.link: _mass(model, link.link) for link in limits.links}
+    masses = {link.link: _link_mass(model, link.link) for link in limits.links}
     total = sum(masses.values())
     links = tuple(_assess_link(model, link, total) for link in limits.links)
     return Plausibility(links, total, limits.total_range, _condition_number(model))
 
 
-def _mass(model: Robot, name: str) -> float:
+def _link_mass(model: Robot, name: str) -> float:
     phi = model.links[model.link_index(name)].phi
     assert phi is not None
     return float(phi[0])

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, RobotError
 from mindyn.identification.feasibility.checks.answer import Answer
-from mindyn.identification.feasibility.conditions.inertia_family import InertiaFamily, find_member
+from mindyn.identification.feasibility.conditions.inertia_matrix_family import InertiaMatrixFamily, find_member
 from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.robots.robot import Robot
 
@@ -37,7 +37,7 @@ class Minor:
     frequencies  (k, angles) frequencies of the pairs of functions; the constant 1 comes last
     """
 
-    family: InertiaFamily
+    family: InertiaMatrixFamily
     order: int
     frequencies: NDArray[np.int64]
 
@@ -67,7 +67,7 @@ class Minor:
         return F[np.sort(np.unique(np.round(F, 12), axis=0, return_index=True)[1])]
 
 
-def leading_minors(family: InertiaFamily) -> tuple[Minor, ...]:
+def leading_minors(family: InertiaMatrixFamily) -> tuple[Minor, ...]:
     """Return the leading minors of order 1 to n, or raise `RobotError` if there are too many functions."""
     sliding = [family.joints[k].name for k in family.moving if family.joints[k].kind == "prismatic"]
     if sliding or len(family.moving) > MAX_ANGLES:
@@ -104,7 +104,7 @@ def _order_record(minor: Minor, beta: Array) -> dict[str, Any]:
     }
 
 
-def _expand_minor(family: InertiaFamily, order: int) -> Minor:
+def _expand_minor(family: InertiaMatrixFamily, order: int) -> Minor:
     """Return the minor with the frequencies that occur for random base values. If both w and -w are frequencies, keep
     the positive one.
     """
@@ -116,7 +116,7 @@ def _expand_minor(family: InertiaFamily, order: int) -> Minor:
     return Minor(family, order, np.array(kept, dtype=np.int64).reshape(len(kept), sizes.ndim))
 
 
-def _fourier(family: InertiaFamily, beta: Array, order: int) -> NDArray[np.complex128]:
+def _fourier(family: InertiaMatrixFamily, beta: Array, order: int) -> NDArray[np.complex128]:
     """Return the exact Fourier coefficients of the minor; the entries of M have degree 2 in the cos and sin of each
     angle.
     """

@@ -22,7 +22,7 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.feasibility.checks.positive_definite import check_positive_definite
 from mindyn.identification.feasibility.checks.yoshida_cones import Minor, leading_minors
-from mindyn.identification.feasibility.conditions.inertia_family import find_member
+from mindyn.identification.feasibility.conditions.inertia_matrix_family import find_member
 from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.robots.robot import Robot
 
