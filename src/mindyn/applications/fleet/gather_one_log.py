@@ -43,7 +43,7 @@ RATE_TOLERANCE: Final = 0.02
 class Task:
     """Log to gather.
 
-    place      where it is
+    place      path or URL of the log
     name       its name in reports
     version    identifies its bytes
     fields     fields of its path
@@ -157,7 +157,8 @@ def _read_constants(place: FileLocation, names: Sequence[str]) -> dict[str, str]
     missing = [name for name in names if name not in frame.collect_schema().names()]
     if missing or place.suffix.lower() != ".parquet":
         raise LogError(
-            f"neither its path nor a column has: {', '.join(missing or names)}",
+            f"{place.name} has no column {', '.join(missing or names)}, and its path has no such field",
+            hint="use these names as fields of the pattern, such as {robot}, or group by columns that the log has",
             code=Code.MISSING_VALUE,
             subject=", ".join(missing or names),
         )
@@ -179,7 +180,7 @@ def _hash_content(place: FileLocation) -> str:
 
 
 def compute_fingerprint(task: Task) -> str:
-    """Return a hash of the size, the beginning and the end of a log, or of the store's etag; copies have the same one.
+    """Return a hash of the size, the beginning and the end of a log, or of the store's etag; copies have the same hash.
 
     It does not depend on the path. Hashing all bytes would read the whole fleet before the first log is gathered.
     """

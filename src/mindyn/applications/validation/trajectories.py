@@ -195,6 +195,7 @@ def _require_simulable(estimate: Estimate, samples: Samples) -> None:
         raise InputError(
             f"the log has joints {', '.join(samples.joint_names)}; "
             f"the estimate has {', '.join(estimate.robot.primary_names)}",
+            hint="read the log with the robot of the estimate: read_log(path, estimate.robot)",
             code=Code.DISAGREEMENT,
             subject="log",
         )
