@@ -355,7 +355,7 @@ def _fit_load_and_bias(
 
 
 def _pool_by_quantity(squares: Array) -> Array:
-    """Return (6,) the means of squares over the moments, and over the forces.
+    """Return the means of squares (6,): one for the three moments, one for the three forces.
 
     With a weight for each axis, the fit would follow the axis that it explains best, and hide that the others differ.
     """

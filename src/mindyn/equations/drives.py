@@ -26,7 +26,7 @@ MAX_LOAD_CONTRACTION: Final = 0.8
 """Largest fraction of the load that load-dependent friction may remove, if an equation solves for accelerations."""
 UNIT_ROUNDOFF: Final = 2.0**-53
 LOAD_STATES: Final = 16
-"""Number of states per load size at which friction is evaluated."""
+"""Number of states for each magnitude of the load at which friction is evaluated."""
 SYMBOLIC_FUNCTIONS: Final[dict[str, Callable[..., SX]]] = {
     **{name: getattr(casadi, name) for name in ("sin", "cos", "tan", "sqrt", "exp", "log", "tanh", "sign", "atan2")},
     "abs": casadi.fabs,
@@ -167,7 +167,7 @@ def solve_load(robot: Robot, q: SX, qd: SX, tau: SX, parameters: SX | None = Non
 
 @cache
 def _contraction(robot: Robot) -> float:
-    """Return the largest row sum of |d friction / d load| over loads and speeds of both signs and many sizes."""
+    """Return the largest row sum of |d friction / d load| over loads and speeds of both signs and many magnitudes."""
     n = len(robot.joints)
     q, qd, load = (casadi.SX.sym(name, n) for name in ("q", "qd", "load"))
     friction = friction_torques(robot, q, qd, constant(drive_parameters(robot)), load)

@@ -111,7 +111,7 @@ class ReferenceDynamics:
         return np.asarray(self.base.matrix @ self.values)
 
     def torques(self, states: States, *, taking: DriveTerms = "all") -> tuple[Array, Array]:
-        """Return torques (N, k) of standard parameters, and for each torque the sum of the sizes of its terms.
+        """Return the torques (N, k) of standard parameters, and the sums of the absolute values of their terms.
 
         `taking` selects the drive terms, if the equation has drives.
         """

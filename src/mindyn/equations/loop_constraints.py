@@ -70,10 +70,12 @@ class ClosingEquations:
 
     residual  casadi.Function q -> c (m,), without unit
     jacobian  q -> J (m, n), dc/dq; columns of mimic joints are zero, because they are added to the columns of the
-    joints that they follow bias      q, qd -> (dJ/dt) qd lengths   (loops,) the length by which each loop's distances
-    are divided, m facing    q -> (loops,) 1 + trace R if c requires R = 1: zero at half turns, where c vanishes too;
-    else 1 units     (n,) unit of each joint: 1 rad, or for a prismatic joint the length of its loops, m kept      for
-    each loop S (., r): its equations are S^T c; the other directions of c are play
+              joints that they follow
+    bias      q, qd -> (dJ/dt) qd
+    lengths   (loops,) the length by which each loop's distances are divided, m
+    facing    q -> (loops,) 1 + trace R if c requires R = 1: zero at half turns, where c vanishes too; else 1
+    units     (n,) unit of each joint: 1 rad, or for a prismatic joint the length of its loops, m
+    kept      for each loop S (., r): its equations are S^T c; the other directions of c are play
     """
 
     robot: Robot
@@ -107,7 +109,7 @@ class ClosingEquations:
     def gaps(self, q: Array) -> Array:
         """Return the opening (N, loops) of each loop, m.
 
-        Angles between its axes are multiplied by the loop's length.
+        Angles between the loop's axes are converted to m by the loop's length.
         """
         c = evaluate_batch(self.residual, q)[:, :, 0]
         sizes = [np.linalg.norm(c[:, rows], axis=1) for rows in self.rows]

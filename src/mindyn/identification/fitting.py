@@ -62,7 +62,7 @@ def _fit_until_load_converges(experiment: Experiment, estimator: Estimator, rows
     """Repeat the fit until the load converges; each fit takes the values of the previous fit as reference of
     load-dependent friction.
 
-    The estimate stores its own values as the reference, so that a robot built from it has the same torques.
+    The estimate stores its values as the reference of the load, so that a robot built from it has the same torques.
     """
     estimate = estimator.fit(rows)
     for _ in range(MAX_REFITS):

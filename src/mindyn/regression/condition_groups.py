@@ -3,10 +3,10 @@
 Blocks of time have different noise. On another motion, a model must also predict other speeds, loads and postures. Rows
 are therefore grouped in four ways. Each way uses one number per row:
 
-    speed      root mean square of the joint speeds, each relative to its own root mean square
-    load       root mean square of the predicted torques, each relative to its own; measured torques would group rows by
-    noise posture    first principal component of the positions, each relative to its own deviation direction  sign of
-    the speed along the first principal component of the speeds
+    speed      root mean square over joints of the speed, relative to the joint's root mean square over all rows
+    load       the same of the predicted torque; measured torques would group rows by their noise
+    posture    first principal component of the positions, each relative to the joint's standard deviation
+    direction  sign of the speed along the first principal component of the speeds
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mindyn.logs.samples import Samples
 
 Condition = Literal["speed", "load", "posture", "direction"]
 LEVELS: Final = 4
-"""Groups of equal size for speed, load and posture."""
+"""Number of groups for speed, load and posture; each has equally many rows."""
 
 
 class Grouping(NamedTuple):
@@ -76,6 +76,6 @@ def _principal_component(values: Array) -> Array:
 
 
 def _equal_levels(values: Array) -> NDArray[np.int64]:
-    """Return the level (N,) of each value; all levels have equally many rows."""
+    """Divide values (N,) into levels with equally many rows; return the level of each value."""
     ends = np.quantile(values, np.arange(1, LEVELS) / LEVELS)
     return np.searchsorted(ends, values, side="right").astype(np.int64)

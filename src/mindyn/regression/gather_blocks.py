@@ -62,7 +62,7 @@ def block_counts(rows: Sequence[int]) -> list[int]:
 
 
 def group_evenly(items: Sequence[Item], count: int) -> list[list[Item]]:
-    """Split items into `count` contiguous groups of nearly equal size; if there are fewer items, one group for each
+    """Split items into `count` contiguous groups of nearly equal length; if there are fewer items, one group for each
     item.
     """
     groups: dict[int, list[Item]] = {}

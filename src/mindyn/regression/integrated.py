@@ -135,7 +135,7 @@ def _interval_rows(
 
 
 def _are_usable(samples: Samples, taken: slice, form: Form) -> NDArray[np.bool_]:
-    """Return (n,), or (1,) for the energy, whether all rows of the interval may be used in a fit."""
+    """Return whether a fit may use all rows of the interval: (n,) for each joint, or (1,) for the energy."""
     if samples.usable is None:
         return np.ones(samples.q.shape[1] if form == "momentum" else 1, dtype=np.bool_)
     whole = np.asarray(samples.usable[taken].all(axis=0))

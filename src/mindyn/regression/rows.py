@@ -142,7 +142,7 @@ class Rows:
         return self.blocks if line is None or not line.repeated else self.blocks_along(line.times, line.length_s)
 
     def folds(self, count: int = FOLDS) -> list[Information]:
-        """Return `independent_blocks` in `count` contiguous groups of nearly equal size; fewer if blocks are few."""
+        """Return `independent_blocks` in `count` contiguous groups of nearly equal length; fewer if blocks are few."""
         groups = group_evenly([block.information for block in self.independent_blocks], count)
         parts = [add_information(group) for group in groups]
         return [part for part in parts if sum(part.counts)]

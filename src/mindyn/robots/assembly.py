@@ -190,7 +190,7 @@ def transform_link(link: Link, X: Pose) -> Link:
 def _merge_links(
     places: Sequence[str], links: Mapping[str, Link], carrier: Carriers, order: Sequence[AnyJoint]
 ) -> dict[str, Link]:
-    """Merge each place (the root or a moving link) with the links that it carries rigidly into one rigid body."""
+    """Merge the root and each moving link with the links that they carry rigidly, each into one rigid body."""
     parts: dict[str, list[str]] = {place: [] for place in places}
     for name, (place, _) in carrier.items():
         parts[place].append(name)

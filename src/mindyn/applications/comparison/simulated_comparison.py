@@ -55,7 +55,7 @@ TrialFit = Callable[[NoisyRecording], Estimate]
 
 @dataclass(frozen=True, slots=True)
 class BenchMethod:
-    """Fit of a method to a trial, and the number of tests that a person makes for it; a recording is one."""
+    """Method of the comparison: its fit to a trial, and the number of tests on the robot that it needs."""
 
     fit: TrialFit
     tests: Callable[[Robot], int] = lambda _robot: 1
@@ -206,7 +206,7 @@ class MethodComparison(ShortRepr):
         return "\n\n".join([*tables, *(["\n".join(notes)] if notes else [])])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the comparison in types that JSON can store; None in place of NaN."""
+        """Return the comparison as JSON values; numbers that are not finite are None."""
         return {
             "robot": self.robot,
             "joints": list(self.joint_names),
@@ -342,7 +342,7 @@ def _format_number(value: float) -> str:
 
 
 def _to_json(value: Any) -> Any:
-    """Return an array as a list, and None in place of NaN."""
+    """Convert arrays to lists, and numbers that are not finite to None."""
     if isinstance(value, np.ndarray):
         return [_to_json(v) for v in value.tolist()]
     return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -112,7 +112,7 @@ class Contact(ShortRepr):
     joints : Mapping of str to int
         Joints with alarms and the sign of the torque on them: +1 pushes towards larger positions.
     link : str
-        Link in contact or a link before it: a contact does not move joints beyond its own link.
+        Link in contact, or a link between it and the base: a contact causes no torque at joints beyond its link.
     torque : Mapping of str to float
         Largest torque on each of the joints, N m or N.
     """

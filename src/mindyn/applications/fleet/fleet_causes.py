@@ -174,7 +174,9 @@ _CauseDraft = tuple[CauseKind, str, str, list[Array], bool]
 
 
 def _observable_payload_directions(regressor: ZeroRegressor, link: int, total: Information) -> list[Array]:
-    """Return the mass direction of a body on a link, then the observable directions of moments and inertia."""
+    """Return the directions in which a payload on a link changes the parameters: its mass, then the observable
+    combinations of its first moments and inertia.
+    """
     start = PARAMETERS_PER_LINK * link
     D = np.zeros((len(regressor.names), PARAMETERS_PER_LINK))
     D[: regressor.base.count] = regressor.base.matrix[:, start : start + PARAMETERS_PER_LINK]

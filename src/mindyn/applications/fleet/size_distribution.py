@@ -49,7 +49,7 @@ class SizeDistribution:
     robots: int
 
     def deviation(self, size: FittedSize) -> tuple[float, float]:
-        """Return the standard deviation of a robot's size about the centre, and its statistical degrees of freedom."""
+        """Return the standard deviation of a robot's difference from the centre, and its degrees of freedom."""
         if np.isinf(self.degrees_of_freedom):
             within, freedom = self.prior, 1e6
         else:
@@ -89,7 +89,7 @@ def biweight_variance(values: Array) -> Array:
 
 
 def _fit_variance_prior(variances: Array, degrees_of_freedom: Array) -> tuple[float, float]:
-    """Return scale and degrees of freedom of the inverse chi-square prior of variances [Smyth 2004, eq. 10]."""
+    """Fit the inverse chi-square prior of variances; return its scale and degrees of freedom [Smyth 2004, eq. 10]."""
     from scipy import special
 
     half = degrees_of_freedom / 2

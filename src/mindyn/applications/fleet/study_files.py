@@ -147,7 +147,7 @@ def summarise_study(study: FleetStudy) -> dict[str, Any]:
 
 
 def fleet_page(study: FleetStudy, record: Mapping[str, Any]) -> str:
-    """Return the page as one HTML file."""
+    """Return the page of a study as HTML text without external files."""
     name = "fleet" if study.type.estimate is None else study.type.estimate.robot.name
     counts = format_plural(len(study.robots), "robot"), format_plural(study.logs, "log"), format_count(study.rows)
     summary = f"{', '.join(counts)} rows"

@@ -125,12 +125,13 @@ def _integrate_test(robot: Robot, form: str, with_drives: bool) -> IntegratedReg
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sequence:
-    """All tests solved one after another.
+    """Solution of all tests, one after another.
 
-    identifiable  subspace that is known at the end; its first `fixed` combinations are zero from the beginning
-    T             (p, m) with beta = T z, z (m,) the whitened right sides of all tests
+    identifiable  combinations of parameters that are known after the last test
+    fixed         number of combinations that were set to zero before the first test; they are the first ones
+    T             (p, m) with beta = T z, where z (m,) contains the whitened right sides of all tests
     A, z          whitened rows of all tests
-    yields        number of new combinations of each test
+    yields        number of combinations that each test adds
     """
 
     identifiable: IdentifiableSubspace

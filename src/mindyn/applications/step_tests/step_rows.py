@@ -139,7 +139,7 @@ class RowMaker:
         return MotionRows(A / lengths, W @ tau / lengths[:, 0], W / lengths, D / lengths)
 
     def _weights(self, motion: Sines, t: Array, bounds: Array) -> Array:
-        """Return (intervals, N) weights of integrals over intervals; neighbours share a row."""
+        """Return the weights (intervals, N) that integrate rows over each interval; neighbours share a row."""
         fewest = QUADRATURE_ROWS if self.rule == "gregory" else 3
         if np.diff(bounds).min() + 1 < fewest:
             raise LogError(
@@ -209,14 +209,14 @@ def find_held_motion(motion: Sines, log: Log) -> HeldMotion:
 
 
 def _average_held_joints(motion: StepMotion, q: Array) -> Array:
-    """Return positions with held joints at their mean: their apparent motion is noise."""
+    """Replace the positions of held joints by their mean, because their apparent motion is noise."""
     held = np.tile(q.mean(axis=0), (len(q), 1))
     held[:, list(motion.joints)] = q[:, list(motion.joints)]
     return held
 
 
 def breakaway_onsets(motion: Breakaways, log: Log) -> Array:
-    """Return (N,) the direction, 1 or -1, of rows in which the joint begins to move; 0 elsewhere.
+    """Return the direction (N,), 1 or -1, of rows in which the joint begins to move; 0 elsewhere.
 
     A log may contain only breakaways, one row each, or rows at rest between them as well.
     """

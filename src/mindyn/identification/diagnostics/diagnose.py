@@ -90,7 +90,7 @@ EXPLAINS: Final[Mapping[Kind, frozenset[Kind]]] = {
     Kind.FRICTION_DRIFT: frozenset({Kind.DEPENDENT_RESIDUAL}),
     Kind.INCONSISTENT_DATA: frozenset({Kind.INFEASIBLE_VALUES}),
 }
-"""For each kind, the kinds of findings that it may cause."""
+"""Kinds of findings that a finding of each kind may cause."""
 
 
 def diagnose(data: DiagnosticData) -> list[Finding]:

@@ -143,7 +143,7 @@ def compare_with_file(robot: Robot, samples: Samples) -> FileComparison | None:
 
 @lru_cache(maxsize=2)
 def _unit_gravity_torques(robot: Robot) -> tuple[Function, ...]:
-    """Return the inverse dynamics under unit gravity along each axis of the base."""
+    """Return one function for each axis of the base: the inverse dynamics under unit gravity along the axis."""
     return tuple(_inverse_dynamics(replace(robot, gravity=axis)) for axis in np.eye(3))
 
 

@@ -80,7 +80,7 @@ Parts = list[tuple[bool, Information]]
 
 
 def _add(parts: Iterable[tuple[bool, Information]]) -> Parts:
-    """Add the information of the parts that are loaded, and of those that are not."""
+    """Sum the information of the loaded parts, and of the parts without the load."""
     groups: dict[bool, list[Information]] = {}
     for is_loaded, information in parts:
         groups.setdefault(is_loaded, []).append(information)

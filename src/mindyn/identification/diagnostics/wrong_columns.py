@@ -42,7 +42,7 @@ class ColumnCorrection(NamedTuple):
 def find_column_correction(
     smooth: SmoothRows, columns: Callable[[Motion], Array], rigid: NDArray[np.bool_], robot: Robot
 ) -> ColumnCorrection | None:
-    """Return the correction that explains the log; None if none does, or several kinds do.
+    """Find a correction of columns that explains the log; None if no correction or several kinds of them do.
 
     columns  function from a motion to the columns (N, n, p) of the fit
     rigid    (p,) whether a column belongs to links or rotors

@@ -170,7 +170,7 @@ class _Deflection:
 
 
 def _fit_deflection(rows: DeflectionRows, k: int) -> _Deflection:
-    """Fit the deflection of a joint, unless its motor position is that of something else."""
+    """Fit the deflection of a joint, unless its motor position does not follow the joint."""
     name, samples, kept = rows.samples.joint_names[k], rows.samples, rows.kept
     torque, owners = rows.torque[kept, k], rows.owners[kept]
     centred = rows.deflection[kept, k] - _group_means(rows.deflection[kept, k], owners)
@@ -287,7 +287,7 @@ def _significant_damping(fit: ElasticFit, C: float) -> tuple[float, tuple[float,
 
 
 def _model_deviation(estimate: Estimate, rows: DeflectionRows, k: int, fit: ElasticFit) -> float:
-    """Return the standard deviation of the compliance due to that of the link model, and to its model error."""
+    """Return the standard deviation of the compliance that uncertainty and errors of the link model cause."""
     Y, numbers = link_columns(estimate, rows, k)
     covariance = estimate.covariance[np.ix_(numbers, numbers)]
     known = np.isfinite(np.diag(covariance))
@@ -301,7 +301,7 @@ def _model_deviation(estimate: Estimate, rows: DeflectionRows, k: int, fit: Elas
 
 
 def _find_foreign_positions(q: Array, d: Array, residual: float, k: int) -> str:
-    """Return why the motor position is not that of the joint, or an empty text.
+    """Explain why a motor position cannot belong to the joint; return "" if it can.
 
     q  (N, n) and d (N,) without their means
     """

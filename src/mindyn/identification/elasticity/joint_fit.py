@@ -145,7 +145,7 @@ class ElasticFit:
 
     @property
     def shape_deviation(self) -> float:
-        """Standard deviation of the compliance because real backlash, friction and hysteresis have other shapes."""
+        """Standard deviation of the compliance due to the assumed shapes of backlash, friction and hysteresis."""
         plain = min(
             (fit for fit in self.fits if not set(fit.terms) & set(OPTIONAL) and fit.rotor == self.best.rotor),
             key=_score,
@@ -155,7 +155,8 @@ class ElasticFit:
     def interval(self, term: str, extra: float = 0.0, level: float = 0.95) -> tuple[float, float]:
         """Return the ends of the interval of a term; `extra` is a further standard deviation.
 
-        It is that of a free rotor inertia within the hull of those of all possible ones.
+        Without a known rotor inertia, fits with several fixed inertias and a fit with a free inertia give one interval
+        each. The result is the interval of the free inertia, cut to the range of the intervals of the fixed ones.
         """
         ends = {rotor: self._average_interval(term, extra, rotor, level) for rotor in {fit.rotor for fit in self.fits}}
         free = ends.pop(None, None)
@@ -165,7 +166,7 @@ class ElasticFit:
         return low, high
 
     def _average_interval(self, term: str, extra: float, rotor: float | None, level: float) -> tuple[float, float]:
-        """Return the ends of the interval of a term over the models with a rotor inertia, weighted by evidence."""
+        """Average the interval of a term over all models with this rotor inertia, weighted by their evidence."""
         fits = [fit for fit in self.fits if fit.rotor == rotor]
         scores = np.array([fit.score for fit in fits])
         weights = np.exp(-0.5 * (scores - scores.min()))
@@ -255,7 +256,7 @@ def friction_shape(qd: Array) -> Array:
 
 
 def backlash_shape(torque: Array, spread: float) -> Array:
-    """Return the side (N,) of a backlash on which a torque lies; `spread` is the range of the torque."""
+    """Return on which side of the backlash each torque (N,) presses, -1 to 1; `spread` is the range of the torque."""
     return np.tanh(torque / max(SMOOTH_TORQUE * spread, 1e-300))
 
 

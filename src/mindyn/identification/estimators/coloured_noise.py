@@ -121,7 +121,7 @@ def joint_rows(
 
 
 def _fit_process(lags: Array, count: float) -> tuple[Array, float]:
-    """Return the coefficients and the innovation variance of the order with the smallest AIC."""
+    """Fit autoregressive processes; return coefficients and innovation variance of the order with the smallest AIC."""
     from scipy.linalg import solve_toeplitz
 
     if not np.isfinite(lags).all():

@@ -144,7 +144,7 @@ class RecursiveInstruments:
         return covariance
 
     def _equations(self, sums: _Sums) -> tuple[Array, NDArray[np.bool_], Array]:
-        """Return the lengths of the columns, which of them some sample moves, and A of those, scaled to length 1."""
+        """Return the lengths of the columns, which of them are nonzero, and A of these, scaled to length 1."""
         d = np.sqrt(np.abs(np.diag(sums.A)))
         is_seen = d > 0
         if not is_seen.any() or self.count * self.regressor.joint_count < is_seen.sum():

@@ -94,7 +94,7 @@ def squares_of_torque(matrices: Sequence[Array]) -> Array:
 
 
 def fits_without_each(foldings: Sequence[Folds], kept: Kept) -> list[Fits]:
-    """Fit all blocks but one, for each block of each folding."""
+    """Leave out each block in turn, and fit the others; do this for every division of the rows into blocks."""
     joints = zip(*(folds.fitted for folds in foldings), strict=True)
     squares = [np.concatenate([_of_others(matrices) for matrices in joint]) for joint in joints]
     rows = np.concatenate([_of_others(folds.rows) for folds in foldings])

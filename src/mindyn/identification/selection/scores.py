@@ -108,7 +108,10 @@ def joint_gain(others: Sequence[TrialScore], scores: Sequence[TrialScore], joint
 
 
 def _relative_errors(left: Array, power: Array) -> tuple[Array, Array]:
-    """Return mean and total relative error (...,) over the joints of (..., n); infinite if no joint has torque."""
+    """Return the mean over joints of their relative errors, and the relative error of all joints together, each (...,).
+
+    left and power (..., n) are squared residuals and torques. Errors are infinite if no joint has torque.
+    """
     has_torque = power > 0
     shares = np.sqrt(np.where(has_torque, left, 0.0) / np.where(has_torque, power, 1.0))
     has_any, sums = has_torque.any(axis=-1), np.where(has_torque, power, 0.0).sum(axis=-1)

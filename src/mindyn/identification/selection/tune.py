@@ -172,7 +172,7 @@ def _select_essential(trials: Trials, best: Trial, search_space: SearchSpace) ->
 
 
 def several_foldings(trials: Trials) -> list[Trials]:
-    """Return trials with several numbers of blocks."""
+    """Return the trials with their rows divided into each number of blocks of `FOLDINGS`."""
     return [trials.with_folds(folds) for folds in FOLDINGS]
 
 
@@ -182,7 +182,7 @@ def _score_paths(foldings: Sequence[Trials], listed: Sequence[Trial]) -> None:
 
 
 def least_supported(foldings: Sequence[Trials], trial: Trial) -> tuple[Trial, float]:
-    """Return the trial with the best number of dropped parameters, and its error over all foldings."""
+    """Return the trial with the best number of dropped parameters, and its error over all numbers of blocks."""
     criteria = []
     _score_paths(foldings, [trial])
     for trials in foldings:
@@ -220,7 +220,7 @@ def _line(what: str, trials: Trials, trial: Trial) -> str:
 
 
 def _better_trial(trials: Trials, best: Trial, others: Iterable[Trial], factor: float) -> Trial:
-    """Return the best of the other trials if its error is below `factor` times that of `best`; otherwise return
+    """Return the best of the other trials if its error is below `factor` times the error of `best`; otherwise return
     `best`.
     """
     listed = [best, *others]
@@ -369,7 +369,7 @@ def add_load_friction(trials: Trials, best: Trial) -> Trial:
 
 
 def _gain(foldings: Sequence[Trials], best: Trial, other: Trial) -> Gain:
-    """Return by how much the other trial predicts better."""
+    """Return how much lower the error of the other trial is."""
     return gain_of(*(scores(foldings, trial) for trial in (best, other)))
 
 

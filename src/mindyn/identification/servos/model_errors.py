@@ -1,8 +1,9 @@
-"""Effects beyond the four values of a joint: more friction at rest, friction by load, a limit of the drive.
+"""Test three effects that the model of a servo neglects: more friction at rest, friction by load, a torque limit.
 
-Each is fitted as a fifth value, and is significant only if the simulation of held-out blocks becomes better. Leaving a
-block out moves the values by one Gauss-Newton step, as for the intervals. Friction by load hardly changes a motion, but
-fc; intervals therefore include the change of the other values by friction at rest and by load in any case.
+Each effect is fitted as a fifth value of the joint. It is significant only if the simulation of held-out blocks becomes
+better; leaving a block out moves the values by one Gauss-Newton step, as for the intervals. Friction at rest and by
+load always widen the intervals of the other values. Friction by load, for example, hardly changes a motion, but it
+changes fc.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def _blocks_at_limit(problem: OutputError, blocks: NDArray[np.intp], x: Array) -
 
 
 def find_frictions(problem: OutputError, fit: JointFit, blocks: NDArray[np.intp]) -> tuple[Extension, Extension]:
-    """Return the friction at rest, and by load, each with the other values that follow from it."""
+    """Fit friction at rest and friction by load, each together with the other values."""
     found = []
     for extra in FRICTIONS:
         whole = _extended_values(problem, extra, problem.extras[3])
@@ -122,7 +123,7 @@ def _held_out_losses(problem: OutputError, fit: JointFit, blocks: NDArray[np.int
 
 
 def with_limit(problem: OutputError, extension: Extension) -> OutputError:
-    """Return the cost of four values with the limit of an extension."""
+    """Return the problem of four values, in which the drive has the torque limit of an extension."""
     extras = list(extension.problem.extras)
     extras[EXTRA_FIELDS.index("limit")] = extension.value
     return replace(problem, extras=tuple(extras))

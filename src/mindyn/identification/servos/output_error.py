@@ -45,7 +45,7 @@ class JointFit:
     cost       cost at x
     residuals  (N,) simulated minus measured position
     jacobian   (N, 4), (N, 5) derivative of the simulated position with respect to x; zero for values that are fixed
-    weights    (N,) weights of the rows times those of the robust loss, over the squared scale
+    weights    (N,) weights of the rows times weights of the robust loss, divided by the squared scale
     """
 
     x: Array
@@ -62,7 +62,7 @@ class OutputError:
     table    (N, 10) rows for `simulate_joint`
     weights  (N,) weights of the rows
     free     (4,) values that are fitted
-    prior    weight of the prior in rows: those of the time over which errors are correlated
+    prior    weight of the prior, as a number of rows: the time over which errors are correlated
     extras   (4,) values of `EXTRA_FIELDS`
     extra    name of the one that is fitted too, as x[4]; the logarithm of a limit. `free` is then (5,)
     """
@@ -109,7 +109,7 @@ class OutputError:
         return self._descend(self._bound_armature(x), TRIAL_STEPS)
 
     def refine(self, x: Array) -> JointFit:
-        """Return the fit from a start (4,) in x that is close to it."""
+        """Fit from initial values (4,) of x that are close to the minimum."""
         x, cost = self._descend(self._bound_armature(x), MAX_STEPS)
         return self._describe(x, cost)
 

@@ -37,7 +37,7 @@ SAME_TARGETS: Final = 1e-6
 class ServoReplay:
     """Rms position errors (n,) of simulated servos over logs, in rad or m, and what they are compared with.
 
-    Each log counts alike: errors are roots of the mean over logs of the mean square of a log.
+    Each log has the same weight: an error is the root of the mean, over logs, of the mean square in a log.
 
     Parameters
     ----------
@@ -77,7 +77,12 @@ class ServoReplay:
 
     @property
     def grades(self) -> tuple[ReplayGrade, ...]:
-        """Grade of each joint: good (at most a quarter of position = target), fair (better than a delayed target)."""
+        """Grade of each joint by the error of its simulated positions.
+
+        good      at most a quarter of the error of the assumption position = target
+        fair      less than the error of the assumption position = delayed target
+        unusable  otherwise
+        """
         result: list[ReplayGrade] = []
         for error, target, delayed in zip(self.errors, self.target_errors, self.delayed_errors, strict=True):
             is_good = error <= GOOD_RATIO * target
@@ -195,7 +200,7 @@ def _tip_error(estimate: ServoEstimate, measured: Array, simulated: Array) -> fl
 
 
 def _pooled_rms(errors: Array, free: NDArray[np.bool_], rows: ServoRows) -> Array:
-    """Return the root (n,) of the mean over logs of the mean square of the free rows of a log."""
+    """Return the rms (n,) over the free rows, in which each log has the same weight."""
     squares = []
     for log in range(int(rows.log[-1]) + 1):
         inside = rows.log == log
@@ -221,7 +226,7 @@ def _best_delayed(rows: ServoRows, free: NDArray[np.bool_]) -> tuple[Array, Arra
 
 
 def _repeatability(logs: Sequence[Log]) -> Array | None:
-    """Return the rms deviation (n,) between logs with the same targets, over the root of two; None without any."""
+    """Return how much positions differ between logs with the same targets: rms (n,) divided by sqrt(2), or None."""
     squares = []
     for k, log in enumerate(logs):
         for other in logs[:k]:

@@ -43,7 +43,7 @@ STRIBECK_SPEED: Final = 0.05
 def simulate_joint(rows: Array, values: Array) -> Array:
     """Return the positions (N, k) at the rows (N, 10) of a joint's table, for values (k, 4).
 
-    Values (k, 8) have those of `EXTRA_FIELDS` too. Values that make the simulation unstable give numbers that are not
+    Values (k, 8) also contain `EXTRA_FIELDS`. Values that make the simulation unstable give numbers that are not
     finite or very large.
     """
     parts = [np.empty((len(rows), LANES)) for _ in range(-(-len(values) // LANES))]
@@ -64,7 +64,7 @@ def sum_losses(rows: Array, values: Array, weights: Array, scale: float) -> Arra
 def _run_rollout(
     rows: Array, values: Array, parts: list[Array], weights: Array | None = None, inverse_scale: float = 1.0
 ) -> None:
-    """Fill the parts of the result; the last set of values is repeated to fill all lanes."""
+    """Compute the parts of the result, each with one set of values per SIMD lane; the last set fills unused lanes."""
     rows = np.ascontiguousarray(rows, dtype=np.float64)
     whole = np.column_stack([values, np.tile(NO_EXTRAS, (len(values), 1))])[:, :8]
     filled = whole[np.minimum(np.arange(len(parts) * LANES), len(values) - 1)]

@@ -10,7 +10,7 @@ curves then vary as much as their bands. Base parameters leave the rest open: th
 deviation of `PRIOR_DEVIATION` relative to the pseudo-inertia of each link [Lee, Wensing & Park 2020]. Each draw is
 projected onto physically consistent parameters whose pseudo-inertias are between `MIN_RATIO` and `MAX_RATIO` times
 those of the full model. That bounds the inertia matrix in every configuration, and its condition number by their
-quotient. What the projection removes is an error of the model, which no body explains: it is kept beside the models, as
+quotient. What the projection removes is an error of the model, which no body explains. It is stored with the models, as
 a part of the torque that would be measured.
 """
 

@@ -232,9 +232,7 @@ class _Planner:
         return draft if draft is not None and choice is not None and self._add_test(draft, choice) else None
 
     def _choose_fewest_varied(self, draft: Draft) -> _Choice:
-        """Choose configurations that vary as few held joints as possible and determine everything that the draft can
-        determine.
-        """
+        """Choose configurations that vary as few held joints as possible, yet determine all that the draft can."""
         anywhere = [self.drafts.configurations(draft, (), self.rng)[0] for _ in range(GENERIC_CONFIGURATIONS)]
         most = len(self.identifiable.new(self.drafts.rows(draft, anywhere))[2])
         best = self._choose_informative(draft, ())

@@ -137,7 +137,7 @@ def _safe_ranges(
 
 
 def _are_apart(encounters: Encounters, q: Array) -> Array:
-    """Return (N,) whether every encounter keeps its distance."""
+    """Return the rows (N,) in which every encounter keeps its distance."""
     bodies, kept = encounters.bodies, np.ones(len(q), dtype=bool)
     poses = bodies.poses(q)
     for encounter in sorted(

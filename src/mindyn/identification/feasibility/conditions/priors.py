@@ -49,11 +49,12 @@ MIN_MASS_RATIO: Final = 1e-2
 class Prior:
     """Expected parameters of the links.
 
-    links       phi (10,) of each link, or None if the prior does not know it
-    divergence  measure of the distance from the prior
-    notes       sentences about placeholders and links that were made thicker
-    guessed     numbers of links with a guess instead of a prior; a guess affects only parameters that the data do not
-    determine guessed_cost  cost of 1 kg of a guessed link, relative to the weight of the guess
+    links         phi (10,) of each link, or None if the prior does not know it
+    divergence    measure of the distance from the prior
+    notes         sentences about placeholders and links that were made thicker
+    guessed       numbers of links with a guess instead of a prior; a guess affects only parameters that the data do not
+                  determine
+    guessed_cost  cost of 1 kg of a guessed link, relative to the weight of the guess
     """
 
     links: tuple[Array | None, ...]

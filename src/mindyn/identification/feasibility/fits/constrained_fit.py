@@ -182,7 +182,7 @@ class FitProblem:
         return v
 
     def _factor_with_prior(self, information: Information, weights: Array) -> Array:
-        """Return the R factor of [R | z] per row of data, with the prior of friction shapes."""
+        """Return the R factor of [R | z] with the prior of friction shapes, divided by the root of the row count."""
         R, z = with_friction_priors(information, weights, self.space.parameters)
         return np.asarray(triangle_of(np.column_stack([R, z])) / np.sqrt(sum(information.counts)))
 
