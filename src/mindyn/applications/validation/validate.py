@@ -14,6 +14,7 @@ import numpy as np
 from mindyn.foundation.algebra.requirements import require_type
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, pluralise
+from mindyn.foundation.json_values import to_json_value
 from mindyn.foundation.pages.notebook_display import NotebookDisplay
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.prediction.noise_floor_error import is_at_floor, pool_floors
@@ -92,7 +93,7 @@ class Validation(NotebookDisplay):
             "joints": list(e.joint_names),
             "rmse": e.rmse.tolist(),
             "relative": e.relative.tolist(),
-            "noise_floor": [float(rms) if np.isfinite(rms) else None for rms in self.floor],
+            "noise_floor": to_json_value(self.floor),
             "total": e.total,
             "total_with_ends": self.total_with_ends,
             "rows": e.rows,

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, pluralise, unknown_name_error
+from mindyn.foundation.json_values import to_json_value
 from mindyn.identification.estimators.result_files import (
     ResultFormat,
     require_unchanged,
@@ -214,7 +215,7 @@ class Elasticity:
             "format": ELASTICITY_FORMAT.name,
             "cutoff_hz": self.cutoff_hz,
             "rows": self.rows,
-            "joints": [{key: _to_json(value) for key, value in asdict(entry).items()} for entry in self.joints],
+            "joints": [to_json_value(asdict(entry)) for entry in self.joints],
             "sources": [asdict(source) for source in self.sources],
             "curves": [curve.tolist() for curve in self.curves],
         }
@@ -276,12 +277,6 @@ def _convert(values: Mapping[str, Any], path: Path) -> Elasticity:
     require_unchanged(values, path)
     elasticity = Elasticity.from_dict(values)
     return replace(elasticity, sources=with_located_paths(elasticity.sources, path))
-
-
-def _to_json(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_to_json(item) for item in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _from_json(value: Any) -> Any:

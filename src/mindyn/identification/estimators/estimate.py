@@ -16,6 +16,7 @@ from mindyn.foundation.algebra.significance import relative_deviation
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, pluralise, suggest_name
 from mindyn.foundation.findings import Finding
+from mindyn.foundation.json_values import to_json_value
 from mindyn.foundation.pages.notebook_display import NotebookDisplay, Page, draw_page
 from mindyn.identification.estimators.estimate_files import (
     base_record,
@@ -34,7 +35,6 @@ from mindyn.identification.estimators.estimate_records import (
     JointResidual,
     Physical,
     read_array,
-    save_array,
 )
 from mindyn.identification.estimators.fit_summary import (
     data_summary,
@@ -103,10 +103,10 @@ _SAVED_PARTS: Final[Mapping[str, Mapping[str, Codec]]] = {
         "projected": _UNCHANGED,
     },
     "uncertainty": {
-        "covariance": (save_array, read_array),
+        "covariance": (to_json_value, read_array),
         "shifts": _ARRAY,
         "jackknife": (JackknifeDeviation.to_dict, JackknifeDeviation.from_dict),
-        "dropped_ends": (save_array, lambda saved: read_array(saved, np.nan)),
+        "dropped_ends": (to_json_value, lambda saved: read_array(saved, np.nan)),
         "dropped_shifts": _ARRAY,
         "friction_curves": (
             lambda given: [curve.to_dict() for curve in given],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from mindyn.foundation.algebra.blas import run_on_one_blas_thread
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, pluralise
+from mindyn.foundation.json_values import to_json_value
 from mindyn.identification.servos.contact_rows import choose_tip, free_rows
 from mindyn.identification.servos.joint_tables import ServoRows
 from mindyn.identification.servos.mjcf_simulation import simulate_own_servos
@@ -122,7 +122,7 @@ class ServoReplay:
         return {
             "joints": list(self.joint_names),
             **{name: getattr(self, name).tolist() for name in arrays},
-            "file_errors": None if self.file_errors is None else [x if isfinite(x) else None for x in self.file_errors],
+            "file_errors": to_json_value(self.file_errors),
             "repeatability": None if self.repeatability is None else self.repeatability.tolist(),
             "tip_error_m": self.tip_error_m,
             "grades": list(self.grades),

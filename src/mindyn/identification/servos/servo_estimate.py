@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import pluralise
 from mindyn.foundation.findings import Finding
+from mindyn.foundation.json_values import to_json_value
 from mindyn.identification.estimators.estimate_files import robot_from_record, robot_record
 from mindyn.identification.estimators.result_files import (
     ResultFormat,
@@ -175,8 +176,7 @@ class ServoEstimate:
             "robot": robot_record(self.robot),
             "joints": list(self.joint_names),
             **{name: getattr(self, name).tolist() for name in ("kp", "kd", "fc", "ia", "has_scale", "limits_damping")},
-            "limit": [_or_none(x) for x in self.limit.tolist()],
-            **{name: [[_or_none(x) for x in row] for row in getattr(self, name).tolist()] for name in ("low", "high")},
+            **{name: to_json_value(getattr(self, name)) for name in ("limit", "low", "high")},
             "log_covariance": self.log_covariance.tolist(),
             "delay_s": self.delay_s,
             "table": None if self.table is None else {"tip": self.table.tip, "height_m": self.table.height_m},
@@ -236,10 +236,6 @@ def _convert(values: Mapping[str, Any], path: Path) -> ServoEstimate:
         findings=tuple(Finding.from_dict(finding) for finding in values["findings"]),
         log_covariance=np.array(values.get("log_covariance", []), dtype=np.float64),
     )
-
-
-def _or_none(value: float) -> float | None:
-    return value if np.isfinite(value) else None
 
 
 def _format_value(value: float, low: float, high: float) -> str:

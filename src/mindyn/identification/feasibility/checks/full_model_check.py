@@ -21,6 +21,7 @@ from mindyn.foundation.algebra.inertia import mass_com_inertia
 from mindyn.foundation.algebra.requirements import require_type
 from mindyn.foundation.algebra.values import Array, ShortRepr
 from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.json_values import to_json_value
 from mindyn.identification.feasibility.checks.answer import Answer
 from mindyn.identification.feasibility.conditions.default_limits import LinkLimits, plausible_limits
 from mindyn.robots.robot import Robot
@@ -81,7 +82,7 @@ class LinkPlausibility:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Return what is implausible, without the name of the link.
+        """Describe each implausible property; the name of the link is not repeated.
 
         A light link is not implausible, because base parameters do not determine how neighbouring links share their
         mass.
@@ -157,7 +158,7 @@ class Plausibility(ShortRepr):
             "centre_limits": {link.link: link.centre_limit for link in self.links},
             "total_mass": self.total_mass,
             "total_range": list(self.total_range),
-            "condition_number": self.condition_number if np.isfinite(self.condition_number) else None,
+            "condition_number": to_json_value(self.condition_number),
             "problems": list(self.problems),
         }
 
