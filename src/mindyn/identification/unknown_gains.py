@@ -31,7 +31,7 @@ from mindyn.foundation.algebra.requirements import require_positive
 from mindyn.foundation.algebra.values import Array, ShortRepr
 from mindyn.foundation.errors import Code, InputError, suggest_name
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
-from mindyn.identification.runs_with_loads import LoadRegressor
+from mindyn.identification.load_regressor import LoadRegressor
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
 from mindyn.logs.servos import Servo, find_unknown_damping, find_unknown_gains
