@@ -10,6 +10,7 @@ from mindyn.foundation.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics import (
     contact_segments,
     dependent_residuals,
+    implausible_weight,
     motion_quality,
     payload_differences,
     time_offsets,
@@ -32,6 +33,7 @@ DIAGNOSTICS: Final[tuple[Diagnostic, ...]] = (
     torque_signals,
     time_offsets,
     zeros_and_gravity,
+    implausible_weight,
     payload_differences,
     contact_segments,
     dependent_residuals,
@@ -96,9 +98,9 @@ EXPLAINS: Final[Mapping[Kind, frozenset[Kind]]] = {
 def diagnose(data: DiagnosticData) -> list[Finding]:
     """Return every finding about the logs of a fit, the most serious first. A consequence names its cause.
 
-    A wrong input of a joint is detected in several ways and reported once. From the torques alone, it is only known
-    that the signs of two joints disagree. If the masses of the robot file determine which sign is wrong (-1), that
-    finding is reported.
+    A wrong input of a joint is detected in several ways and reported once. The torques alone only show that the signs
+    of two joints disagree. If the masses of the robot file determine which of the two signs is wrong, the finding that
+    names it is reported.
     """
     found: dict[object, Finding] = {}
     for finding in (finding for diagnostic in DIAGNOSTICS for finding in diagnostic.run(data)):
