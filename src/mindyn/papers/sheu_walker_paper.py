@@ -66,7 +66,7 @@ def _read_data() -> dict[str, Any]:
 
 
 def reproduce() -> Reproduction:
-    """Reproduce every table with numbers."""
+    """Reproduce every table that contains numbers."""
     data, tilted = _read_data(), rounded_puma()
     reduced_puma, reduced_five_bar = reduce_arms()
     puma, arm = reduced_puma.robot, reduced_five_bar.robot

@@ -48,7 +48,7 @@ def gather(
     """Return the R factors of all rows.
 
     cutoff_hz   zero-phase low-pass filter of columns and torque ("parallel filter"); the ends of segments are excluded
-    decimation  keep one of this many rows of a segment
+    decimation  keep every n-th row of a segment
     row_weight  for joint i and its rows [Y_i | tau_i] (N, p_i + 1), the weights (N,) of their squared residuals
     """
     joints = [[Triangle(regressor.width(i) + 1)] for i in range(regressor.joint_count)]

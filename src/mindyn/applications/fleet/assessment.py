@@ -230,9 +230,8 @@ class _RandomEffects:
 def _fit_random_effects(causes: FleetCauses, evidence: Mapping[str, Sequence[LogEvidence]]) -> _RandomEffects:
     """Fit the distribution robustly to the friction and offset of each robot.
 
-    Misfits are in units of the weights of the residuals. If residuals are
-    not white, the fits scatter more from log to log than these weights suggest. The variance between robots is then
-    measured in units of this ratio.
+    Misfits are in units of the weights of the residuals. If residuals are not white, the fits scatter more from log to
+    log than these weights suggest. The variance between robots is then measured in units of this ratio.
     """
     K, columns = causes.directions.shape[1], [cause.columns[0] for cause in causes.individual]
     nothing = np.zeros(K)

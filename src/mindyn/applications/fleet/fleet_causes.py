@@ -137,7 +137,8 @@ class LogEvidence:
 def list_causes(regressor: ZeroRegressor, estimate: Estimate, total: Information) -> FleetCauses:
     """Return the causes that affect the torque of the motions of the fleet.
 
-    `estimate` is that of the type; `total` are all logs with the columns of the zeros.
+    estimate  estimate of the robot type
+    total     information of all logs, with columns for joint zeros
     """
     count = len(regressor.names)
     units = np.eye(count)

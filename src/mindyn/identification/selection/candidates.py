@@ -178,8 +178,8 @@ def scores_of_path(held: HoldOut, kept: Kept, *, is_dropping: bool) -> list[Tria
 
     Each fit may drop as many of the least supported parameters as its own rows select.
 
-    The number of dropped parameters that was selected on all rows, among dozens of numbers, fits these rows too well.
-    With it, least squares would appear better than fits without such a choice.
+    The number that was selected on all rows, among dozens of numbers, fits these rows too well. If the fits used that
+    number, least squares would appear better than fits that drop no parameters.
     """
     blocks, tests = _sums_of(held.rows), held.tests
     rests = [rest for rest, _ in tests]

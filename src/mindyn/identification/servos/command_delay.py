@@ -2,8 +2,8 @@
 
 Friction, damping and armature delay a position by far more than a bus does. The delay is therefore estimated together
 with them, by Gauss-Newton steps of the Schur complement of all joints, and limited to a few control periods. It is
-applied only if zero is outside its interval, and the simulation becomes better than with the other values alone.
-On an SO-101, where a free delay was found to be 98 to 175 ms, it is zero in 13 logs and within 6 ms in one.
+applied only if zero is outside its interval, and the simulation becomes better than with the other values alone. On an
+SO-101, where a free delay was found to be 98 to 175 ms, it is zero in 13 logs and within 6 ms in one.
 """
 
 from __future__ import annotations

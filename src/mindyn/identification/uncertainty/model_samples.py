@@ -276,9 +276,10 @@ def _covariance_root(estimate: Estimate, space: PhysicalSpace, x: Array, prior_d
 
 
 def _unconstrained_shift(estimate: Estimate) -> Array:
-    """Return how far (p,) the minimum of the weighted equations is from constrained values; zero without them.
+    """Return the distance (p,) of the unconstrained minimum of the weighted equations from the constrained values.
 
-    Restricted to physically consistent parameters, the posterior has its middle there, not at the constrained values.
+    The posterior, which is then restricted to physically consistent parameters, is centred at the unconstrained
+    minimum. The distance is zero if the values are not constrained.
     """
     known = np.isfinite(estimate.deviations) & (estimate.deviations > 0)
     shift = np.zeros(len(known))

@@ -162,7 +162,7 @@ class AdaptiveIntegrator:
         return np.concatenate([rates, bound.outputs[0] if closed else np.full(len(y) - n, np.nan)])
 
     def _torques(self) -> Array:
-        """Return lam of the last slope."""
+        """Return the friction torques lam of the last evaluation of the slope."""
         return self._acceleration.outputs[1] if self._has_friction else self._plant.levels
 
     def _margins(self, y: Array) -> Array:

@@ -105,8 +105,9 @@ def _order_record(minor: Minor, beta: Array) -> dict[str, Any]:
 
 
 def _expand_minor(family: InertiaMatrixFamily, order: int) -> Minor:
-    """Return the minor with the frequencies that occur for random base values. If both w and -w are frequencies, keep
-    the positive one.
+    """Expand a minor of the inertia matrix as a Fourier series in the joint positions.
+
+    Its frequencies are those with a coefficient for random base values; of w and -w only one is kept.
     """
     rng = np.random.default_rng(0)
     sizes = np.max([np.abs(_fourier(family, rng.normal(size=family.base.count), order)) for _ in range(4)], axis=0)

@@ -154,7 +154,7 @@ class PhysicalSpace:
         return ConeRows("nonnegative", rows, np.zeros(self.link_count))
 
     def move_inside(self, x: Array) -> Array:
-        """Return x with every link a solid body: eigenvalues at or below zero become slightly positive."""
+        """Make every link of x a solid body: eigenvalues at or below zero become slightly positive."""
         moved = x.copy()
         D = np.diag([self.length] * 3 + [1.0])
         for i in range(self.link_count):

@@ -206,7 +206,7 @@ class FitProblem:
         return rows
 
     def _bound_rows(self, units: Array) -> list[ConeRows]:
-        """Return bounds and compactness as rows on v, x = units * v."""
+        """Return the user's bounds and the largest link widths as rows on v, x = units * v."""
         rows = [*self.rows, *([self.space.compact_rows(self.prior.links)] if self.compact else [])]
         return [group.in_units(units) for group in rows]
 
