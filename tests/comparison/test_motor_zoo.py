@@ -20,12 +20,15 @@ format = "mindyn-robot-1"
 name = "arm"
 convention = "axes"
 angles = "rad"
+inertia = "com"
 gravity = [0.0, 0.0, -9.81]
 root = "base"
 [[joint]]
 name = "a"
 type = "revolute"
 child = "link"
+parent = "base"
+axis = [0.0, 0.0, 1.0]
 [[link]]
 name = "link"
 mass = 1.0

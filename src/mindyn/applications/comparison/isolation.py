@@ -89,7 +89,9 @@ def _hide_source(log: Log) -> Log:
 def _read_result(folder: Path, method: str, ended: subprocess.CompletedProcess[str]) -> IsolatedResult:
     if not (folder / RESULT_FILE).is_file():
         last = (ended.stderr.strip().splitlines() or ["no message"])[-1]
-        return IsolatedResult(method, reason=f"its process ended with code {ended.returncode}: {last}")
+        # The file's own name: its folder is that of one machine and does not belong in a record.
+        name = Path(method).stem.replace("_", " ") if method.endswith(".py") else method
+        return IsolatedResult(name, reason=f"its process ended with code {ended.returncode}: {last}")
     result = json.loads((folder / RESULT_FILE).read_text(encoding="utf-8"))
     if result.pop("is_invalid"):
         raise InputError(result["reason"], code=Code.WRONG_FORMAT, subject=method)

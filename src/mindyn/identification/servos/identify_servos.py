@@ -22,7 +22,11 @@ from mindyn.foundation.findings import Finding, Kind, Severity, info, warning
 from mindyn.identification.selection.choose import Progress
 from mindyn.identification.servos.command_delay import DelayFit, JointProblem, fit_delay
 from mindyn.identification.servos.contact_rows import Table, choose_tip, find_table, free_rows, tip_heights
-from mindyn.identification.servos.intervals import deviations_between_blocks, number_blocks
+from mindyn.identification.servos.intervals import (
+    deviations_between_blocks,
+    number_blocks,
+    widen_by_model_error,
+)
 from mindyn.identification.servos.joint_tables import STEP_S, ServoRows, build_servo_rows
 from mindyn.identification.servos.linear_start import TYPICAL_KP, fit_linear_start, typical_values
 from mindyn.identification.servos.model_errors import Extension, find_frictions, find_limit, with_limit
@@ -54,6 +58,8 @@ gears, whose friction is then several times too large."""
 CONTRADICTION: Final = 0.15
 """Log ratio of a given gain and that by gravity, beyond its interval, which is stated: masses of robot files are hardly
 better than that."""
+MAX_MODEL_ERROR: Final = 0.9 * OPEN_HALF_WIDTH
+"""Largest half-width of log values that errors of the model cause: usual values of servos are not further apart."""
 STILL_RANGE: Final = 0.01
 """Targets of a joint that stay within this range (rad, m) do not move it."""
 
@@ -290,14 +296,20 @@ class _ServoFits:
         values = self.values
         half, covariance = np.full(values.shape, np.inf), np.zeros((*values.shape, 4))
         for joint in (int(k) for k in np.flatnonzero(self.moves)):
+            fit = self.fits[joint]
+            assert fit is not None
             jackknifed, quantile = self._covariance(joint)
-            with np.errstate(invalid="ignore"):
-                between = quantile * np.sqrt(np.diag(jackknifed))
             by_delay = self._changes_by_delay(joint)
-            half[joint] = np.fmax(between, self._errors_by_friction(joint))
-            half[joint] = np.hypot(np.hypot(half[joint], _step_errors(values[joint])), by_delay)
-            known = jackknifed * quantile**2 if np.isfinite(quantile) else np.zeros((4, 4))
-            covariance[joint] = (known + np.outer(by_delay, by_delay)) / NORMAL_95**2
+            known = jackknifed * (quantile / NORMAL_95) ** 2 if np.isfinite(quantile) else np.zeros((4, 4))
+            between = NORMAL_95 * np.sqrt(np.diag(known)) if np.isfinite(quantile) else np.full(4, np.inf)
+            others = np.hypot(_step_errors(values[joint]), by_delay)
+            half[joint] = np.hypot(np.fmax(between, self._errors_by_friction(joint)), others)
+            known = widen_by_model_error(known, fit, int(self.rows.log[-1]) + 1, self._free(joint))
+            covariance[joint] = known + np.outer(by_delay, by_delay) / NORMAL_95**2
+            # Errors of the model widen what the logs determine, but leave nothing open.
+            widened = np.fmax(half[joint], NORMAL_95 * np.sqrt(np.diag(covariance[joint])))
+            determined = half[joint] < OPEN_HALF_WIDTH
+            half[joint, determined] = np.fmin(widened, MAX_MODEL_ERROR)[determined]
         is_free = np.column_stack([np.isnan(self.assumed), *[np.ones(len(values), dtype=bool)] * 3])
         for joint, matrix in enumerate(covariance):
             complete_log_covariance(matrix, np.where(is_free[joint], half[joint], 0.0))
@@ -356,7 +368,10 @@ class _ServoFits:
         servo = np.exp(fit.x[0]) * (self.rows.target - self.rows.q)[used, joint]
         gravity = self.rows.gravity[used, joint]
         is_loaded = (gravity**2).mean() > SCALE_GRAVITY**2 * (servo**2).mean() if used.any() else False
-        return bool(is_loaded and self._half_widths(joint)[0] < SCALE_HALF_WIDTH)
+        # A gain that is far too small makes any weight large relative to the servo, but not to the residuals.
+        unexplained = np.exp(fit.x[0]) * fit.residuals[used]
+        is_visible = bool((gravity**2).sum() > (unexplained**2).sum())
+        return bool(is_loaded and is_visible and self._half_widths(joint)[0] < SCALE_HALF_WIDTH)
 
     def gain_by_gravity(self, joint: int) -> tuple[float, float, float] | None:
         """Return a given gain and the interval of that by gravity if the latter excludes it; None otherwise."""

@@ -1,7 +1,11 @@
-"""Intervals of servo values from the deviation between blocks of motion.
+"""Intervals of servo values: the deviation between blocks of motion, and errors of the model.
 
 Errors of a simulation are correlated over seconds, so that rows do not count as independent: a block is a log, or a
 window of one. Leaving block b out moves the values by one Gauss-Newton step, (H - H_b)^-1 g_b.
+
+Windows of one log share its kind of motion, and therefore the error that the model makes on it. The fit absorbs the
+part of that error that looks like a change of its values, and leaves the rest in the residuals. The absorbed part may
+be as large as the rest, so that each value may be wrong by the rms residual over its rms effect on the position.
 """
 
 from __future__ import annotations
@@ -21,6 +25,8 @@ MIN_BLOCKS: Final = 10
 """Logs are cut into windows until there are this many blocks."""
 MIN_WINDOW_S: Final = 2.0
 LEVEL: Final = 0.95
+MAX_VARIANCE: Final = 1.0
+"""Largest variance of log values by absorbed errors of the model: usual values of servos are not further apart."""
 
 
 def number_blocks(rows: ServoRows) -> NDArray[np.intp]:
@@ -60,3 +66,22 @@ def deviations_between_blocks(
     covariance = np.zeros(shape)
     covariance[np.ix_(which, which)] = jackknife_covariance(change)
     return covariance, float(stdtrit(len(used) - 1, (1 + LEVEL) / 2))
+
+
+def widen_by_model_error(covariance: Array, fit: JointFit, logs: int, free: NDArray[np.bool_]) -> Array:
+    """Return a covariance (4, 4) of log values whose deviations are at least those of absorbed errors of the model.
+
+    The common scale and the three ratios to kp have independent errors, and so have different logs.
+    """
+    rows = fit.weights > 0
+    weights, J = fit.weights[rows], fit.jacobian[rows, :4]
+    residual = weights @ fit.residuals[rows] ** 2
+    widened: Array = covariance.copy()
+    for k in np.flatnonzero(free[:4]):
+        direction = np.ones(4) if k == 0 else np.eye(4)[k]  # of log values
+        effect = weights @ (J @ direction) ** 2
+        absorbed = min(residual / effect / logs, MAX_VARIANCE) if effect > 0 else MAX_VARIANCE
+        of_ratio = np.eye(4)[k] - (np.eye(4)[0] if k else 0.0)
+        known = float(of_ratio @ covariance @ of_ratio)
+        widened += max(absorbed - known, 0.0) * np.outer(direction, direction)
+    return widened
