@@ -197,10 +197,14 @@ def test_numbers_of_dropped_parameters_without_a_score_are_not_selected():
     """One folding has no error with two parameters, the other none with one, where its blocks have no torque."""
     zero, one = np.zeros((1, 1)), np.ones((1, 1))
     exact = SimpleNamespace(
-        knows=lambda _: True, score=lambda _: None, errors=lambda _: (np.array([one, zero, one]), one)
+        knows=lambda _: True,
+        score=lambda _: None,
+        squared_residuals_and_torques=lambda _: (np.array([one, zero, one]), one),
     )
     empty = SimpleNamespace(
-        knows=lambda _: True, score=lambda _: None, errors=lambda _: (np.array([one, one, one]), zero)
+        knows=lambda _: True,
+        score=lambda _: None,
+        squared_residuals_and_torques=lambda _: (np.array([one, one, one]), zero),
     )
     trial, error = least_supported([exact, empty], trial_of(AS_LOGGED, None, Friction()))
     assert (trial.dropped, error) == (0, np.inf)
