@@ -332,7 +332,7 @@ def add_information(parts: Sequence[Information]) -> Information:
     first = parts[0]
     if any((part.joint_names, part.names) != (first.joint_names, first.names) for part in parts):
         raise InputError(
-            "information of different joints or parameters cannot be combined",
+            "information of different joints or parameters cannot be added: robot, base set or friction differ",
             code=Code.DISAGREEMENT,
             subject="information",
         )

@@ -453,7 +453,12 @@ def list_logs(data: object) -> list[Log | LogScan] | None:
     if not isinstance(data, (list, tuple)) or (data and isinstance(data[0], Samples)):
         return None
     if not data:
-        raise InputError("no log was given", code=Code.MISSING_VALUE, subject="logs")
+        raise InputError(
+            "no log was given, only an empty list",
+            hint="did a search for files match none?",
+            code=Code.MISSING_VALUE,
+            subject="logs",
+        )
     if others := [item for item in data if not isinstance(item, (Log, LogScan))]:
         raise InputError(
             f"{type(others[0]).__name__} is not a log",

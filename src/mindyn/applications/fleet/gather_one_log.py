@@ -98,8 +98,7 @@ def open_log(task: Task, robot: Robot, rows: int) -> LogScan:
 def require_complete(task: Task, scan: LogScan) -> None:
     """Read a log to its end, and raise an error if it cannot be used."""
     rows = sum(len(chunk) for chunk in scan)
-    if rows < MIN_ROWS:
-        raise LogError("the log has too few usable rows", code=Code.TOO_LITTLE_DATA, subject="log")
+    _require_enough_rows(rows)
     _read_constants(task.place, task.constants)
 
 
@@ -130,12 +129,21 @@ def _gather_factor(task: Task, generation: Generation, regressor: ZeroRegressor)
     return Factor(task.name, task.version, content, fields, task.day, stream.count, total.factors, total.counts)
 
 
+def _require_enough_rows(rows: int) -> None:
+    if rows < MIN_ROWS:
+        raise LogError(
+            f"the log has {rows} usable rows; at least {MIN_ROWS} are needed",
+            hint="did the recording fail, or do columns contain values that are not numbers?",
+            code=Code.TOO_LITTLE_DATA,
+            subject="log",
+        )
+
+
 def _require_rate(scan: LogScan, conditioning: Conditioning) -> None:
     """Raise `LogError` if a log of uniform rows does not have the rate of the settings."""
     first: Log | None = next(iter(scan), None)
-    if first is None or len(first) < MIN_ROWS:
-        raise LogError("the log has too few usable rows", code=Code.TOO_LITTLE_DATA, subject="log")
-    if conditioning.stamps != "uniform":
+    _require_enough_rows(0 if first is None else len(first))
+    if first is None or conditioning.stamps != "uniform":
         return
     rate, log_rate = require_resolved(conditioning.rate_hz, "rate_hz"), 1 / float(np.median(np.diff(first.time)))
     if abs(log_rate / rate - 1) > RATE_TOLERANCE:

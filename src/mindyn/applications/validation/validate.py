@@ -131,7 +131,12 @@ def validate(
     """
     listed = [logs] if isinstance(logs, Log) else list(logs)
     if not listed:
-        raise InputError("no log was given to validate on", code=Code.MISSING_VALUE, subject="logs")
+        raise InputError(
+            "no log was given to validate on",
+            hint="pass a log that was not used in the fit",
+            code=Code.MISSING_VALUE,
+            subject="logs",
+        )
     for item in listed:
         require_type(item, Log, "logs", "read a file by read_log(path, estimate.robot)")
     if rows is not None and len(rows) != len(listed):
@@ -232,7 +237,12 @@ def compare(estimates: Mapping[str, Estimate], logs: Log | Sequence[Log]) -> str
 def comparison_table(errors: Mapping[str, TorqueError]) -> str:
     """Return a table of the errors of several estimates on the same rows."""
     if not errors:
-        raise InputError("no estimate was given to compare", code=Code.MISSING_VALUE, subject="estimates")
+        raise InputError(
+            "no estimate was given to compare",
+            hint="pass {name: estimate}",
+            code=Code.MISSING_VALUE,
+            subject="estimates",
+        )
     first = next(iter(errors.values()))
     columns = [[*error.relative, error.total] for error in errors.values()]
     rows = zip((*first.joint_names, "total"), *columns, strict=True)

@@ -131,11 +131,8 @@ def _order_by_priority(labels: tuple[str, ...], priority: Sequence[str] | None, 
         if label not in labels:
             raise unknown_name_error("parameter", label, labels)
     if len(set(given)) < len(given):
-        raise InputError(
-            "priority contains a parameter twice",
-            code=Code.DUPLICATE,
-            subject=next(label for label in given if given.count(label) > 1),
-        )
+        repeated = next(label for label in given if given.count(label) > 1)
+        raise InputError(f"priority contains {repeated!r} twice", code=Code.DUPLICATE, subject=repeated)
     return [labels.index(label) for label in (*given, *(label for label in default if label not in given))]
 
 

@@ -17,7 +17,11 @@ from mindyn.equations.closed_motion import is_affine
 from mindyn.foundation.algebra.values import Array, RandomSource, seed_from
 from mindyn.foundation.errors import Code, InputError, MissingPhysicsError, unknown_name_error
 from mindyn.identification.feasibility.checks.answer import Answer
-from mindyn.identification.feasibility.conditions.inertia_matrix_family import InertiaMatrixFamily, Subject, find_member
+from mindyn.identification.feasibility.conditions.inertia_matrix_family import (
+    InertiaMatrixFamily,
+    Subject,
+    resolve_subject,
+)
 from mindyn.robots.parts import Joint
 
 Ranges = Mapping[str, tuple[float, float]]
@@ -77,7 +81,7 @@ def check_positive_definite(
     seed = seed_from(rng)
     if count < 1:
         raise InputError(f"count must be at least 1, got {count!r}", code=Code.OUT_OF_RANGE, subject="count")
-    family, beta = find_member(subject)
+    family, beta = resolve_subject(subject)
     bounds = joint_ranges(family, ranges)
     solved = not is_affine(family.base.robot)
     q = sample_configurations(bounds, min(count, MAX_LOOP_CONFIGURATIONS) if solved else count, seed)

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, RobotError
 from mindyn.identification.feasibility.checks.answer import Answer
-from mindyn.identification.feasibility.conditions.inertia_matrix_family import InertiaMatrixFamily, find_member
+from mindyn.identification.feasibility.conditions.inertia_matrix_family import InertiaMatrixFamily, resolve_subject
 from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.robots.robot import Robot
 
@@ -83,7 +83,7 @@ def leading_minors(family: InertiaMatrixFamily) -> tuple[Minor, ...]:
 
 def check_by_cones(robot_or_base: Robot | BaseParameters, values: ArrayLike) -> Answer:
     """Check whether the coefficients of every leading minor lie in their cones."""
-    family, beta = find_member((robot_or_base, values))
+    family, beta = resolve_subject((robot_or_base, values))
     orders = [_order_record(minor, beta) for minor in leading_minors(family)]
     failing = [record for record in orders if record["margin"] <= 0]
     cone = f"cone of a grid of {GRID_POINTS} points"

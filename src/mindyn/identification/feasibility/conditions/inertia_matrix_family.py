@@ -98,8 +98,8 @@ class InertiaMatrixFamily:
         return np.asarray(np.einsum("kj,kjp->kp", v, Y))
 
 
-def find_member(subject: Subject) -> tuple[InertiaMatrixFamily, Array]:
-    """Return the family of a subject and its base values.
+def resolve_subject(subject: Subject) -> tuple[InertiaMatrixFamily, Array]:
+    """Return the inertia matrices of what is checked, as a family, and its base values.
 
     Rotors are included if the values of the subject contain them.
     """

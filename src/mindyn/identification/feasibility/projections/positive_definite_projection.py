@@ -24,7 +24,7 @@ from mindyn.identification.feasibility.checks.positive_definite import (
     sample_configurations,
     smallest_eigenvalues,
 )
-from mindyn.identification.feasibility.conditions.inertia_matrix_family import InertiaMatrixFamily, find_member
+from mindyn.identification.feasibility.conditions.inertia_matrix_family import InertiaMatrixFamily, resolve_subject
 from mindyn.identification.feasibility.optimisation.conic_program import ConeRows, ConicError, ConicProgram
 from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.robots.robot import Robot
@@ -151,7 +151,7 @@ def project_to_positive_definite(
     """
     if eps is not None and not (np.isfinite(eps) and eps > 0):
         raise InputError(f"eps must be a positive number, got {eps!r}", code=Code.OUT_OF_RANGE, subject="eps")
-    family, beta = find_member((robot_or_base, values))
+    family, beta = resolve_subject((robot_or_base, values))
     sizes = np.maximum(np.abs(beta), MIN_SIZE_FRACTION * float(np.abs(beta).max(initial=0.0)))
     return find_nearest_positive_definite(family, beta, np.diag(np.where(sizes > 0, sizes, 1.0)), eps).beta
 
