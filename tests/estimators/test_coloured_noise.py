@@ -20,7 +20,7 @@ from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.estimators.coloured_noise import (
     LONGEST_MEMORY,
     Colouring,
-    _process,
+    _fit_process,
     coloured_covariance_of,
     colouring_of,
 )
@@ -46,14 +46,14 @@ def test_a_process_as_long_as_is_looked_for_is_found():
     """e_k = 0.9 e_(k - 24) + w_k: correlated at one lag alone."""
     lags = np.append([1.0], np.zeros(LONGEST_MEMORY))
     lags[LONGEST_MEMORY] = 0.9
-    coefficients, variance = _process(lags, 1e5)
+    coefficients, variance = _fit_process(lags, 1e5)
     assert len(coefficients) == LONGEST_MEMORY + 1 == 25
     assert coefficients[-1] == pytest.approx(-0.9, rel=1e-6)
     assert variance == pytest.approx(1 - 0.81, rel=1e-6)
 
 
 def test_a_residual_that_never_changes_is_predicted():
-    coefficients, variance = _process(np.ones(LONGEST_MEMORY + 1), 1e4)
+    coefficients, variance = _fit_process(np.ones(LONGEST_MEMORY + 1), 1e4)
     assert 0 < variance < 1e-6
     assert coefficients[1:].sum() == pytest.approx(-1.0, rel=1e-6)
 
@@ -69,7 +69,7 @@ def test_memory_is_estimated_from_residuals(together):
             sum(float(word[k:] @ word[: len(word) - k]) for word in np.split(e[:, j], 3))
             for k in range(LONGEST_MEMORY + 1)
         ]
-        coefficients, variance = _process(np.array(lags) / 90, 90.0)
+        coefficients, variance = _fit_process(np.array(lags) / 90, 90.0)
         assert_close(colouring.coefficients[j], coefficients, 1e-6)
         assert_close(colouring.variances[j], variance, 1e-6)
         assert_close(colouring.neighbours[j], lags[1] / lags[0], 1e-6)

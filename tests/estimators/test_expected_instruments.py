@@ -14,7 +14,7 @@ from closeness import ORACLE, SAME_ALGEBRA, assert_close
 from raising import raises
 
 from mindyn.foundation.errors import Code, InputError
-from mindyn.identification.estimators.instrument_steps import _definite, model_acceleration
+from mindyn.identification.estimators.instrument_steps import _are_definite, model_acceleration
 from mindyn.identification.estimators.instrumental_variables import _expected_columns, _require_definite, torque_noise
 from mindyn.kernels.model import compile_model
 from mindyn.logs.samples import Samples
@@ -63,7 +63,7 @@ def test_an_inertia_matrix_is_definite_whatever_its_units():
             [[4.0, 1.0], [1.0, 1.0]],
         ]
     )
-    assert _definite(M).tolist() == [True, False, False, False, True]
+    assert _are_definite(M).tolist() == [True, False, False, False, True]
 
 
 def test_expected_accelerations_are_those_of_forward_dynamics_up_to_the_largest_measured(regressor):

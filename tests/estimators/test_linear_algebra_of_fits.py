@@ -16,7 +16,7 @@ from mindyn.applications.step_tests.whitened_rows import TestRows, noises_of
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.estimators.essential import elimination
 from mindyn.identification.estimators.estimate_records import Physical
-from mindyn.identification.estimators.instrument_steps import _inverse
+from mindyn.identification.estimators.instrument_steps import _invert_identifiable
 from mindyn.identification.estimators.instrumental_variables import _filter_columns
 from mindyn.logs.filters import lowpass
 from mindyn.regression.information import identifiable_directions, null_space
@@ -74,10 +74,10 @@ def test_elimination_drops_the_least_costly_parameter_each_time():
 def test_products_are_inverted_within_a_basis():
     Omega, Y = tall(4, 30, 3), tall(5, 30, 3)
     basis = np.linalg.qr(tall(7, 3, 2))[0]
-    result, A = _inverse(Omega.T @ Y, basis), Omega.T @ Y
+    result, A = _invert_identifiable(Omega.T @ Y, basis), Omega.T @ Y
     assert_close(basis.T @ A @ result @ A @ basis, basis.T @ A @ basis, ORACLE)
     with raises(InputError, Code.NOT_IDENTIFIABLE, "instrument_model"):
-        _inverse(np.diag([1.0, 1e-12, 1.0]), np.eye(3))
+        _invert_identifiable(np.diag([1.0, 1e-12, 1.0]), np.eye(3))
 
 
 def rows_of_test(rng, reading, momentum, *, moving, count=4000):

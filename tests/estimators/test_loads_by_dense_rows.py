@@ -15,7 +15,8 @@ from mindyn.foundation.algebra.inertia import phi_about_origin
 from mindyn.foundation.algebra.poses import Pose
 from mindyn.foundation.algebra.rotations import rotation_from_quaternion
 from mindyn.foundation.errors import Code, InputError
-from mindyn.identification.runs_with_loads import LoadRegressor, Payload
+from mindyn.identification.load_regressor import LoadRegressor
+from mindyn.identification.runs_with_loads import Payload
 from mindyn.kernels.model import compile_model
 from mindyn.regression.regressor import Regressor
 

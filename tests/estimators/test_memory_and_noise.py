@@ -15,7 +15,7 @@ from scipy.stats import t as student
 from stand_in import stand_in
 
 from mindyn.foundation.errors import Code, InputError
-from mindyn.identification.estimators.coloured_noise import LONGEST_MEMORY, _process
+from mindyn.identification.estimators.coloured_noise import LONGEST_MEMORY, _fit_process
 from mindyn.identification.estimators.essential import _effective_fractions
 from mindyn.identification.estimators.estimate_records import JackknifeDeviation
 from mindyn.identification.estimators.instrumental_variables import torque_noise
@@ -32,7 +32,7 @@ def correlations(a, count=LONGEST_MEMORY + 1):
 
 @pytest.mark.parametrize("a", [0.8, -0.5, 0.97])
 def test_a_process_of_first_order_is_known_from_its_correlations(a):
-    coefficients, variance = _process(correlations(a), 1e5)
+    coefficients, variance = _fit_process(correlations(a), 1e5)
     assert_close(coefficients, [1.0, -a], 1e-6)
     assert_close(variance, 1.0, 1e-6)
 
@@ -43,20 +43,20 @@ def test_a_process_of_second_order_needs_two_coefficients():
     lags[0], lags[1] = 1.0, a1 / (1 - a2)
     for k in range(2, len(lags)):
         lags[k] = a1 * lags[k - 1] + a2 * lags[k - 2]
-    coefficients, variance = _process(lags, 1e5)
+    coefficients, variance = _fit_process(lags, 1e5)
     assert_close(coefficients, [1.0, -a1, -a2], 1e-6)
     assert_close(variance, 1 - a1 * lags[1] - a2 * lags[2], 1e-6)
 
 
 def test_noise_without_memory_has_no_coefficients():
     white = np.append(2.0, np.zeros(LONGEST_MEMORY))
-    coefficients, variance = _process(white, 1e4)
+    coefficients, variance = _fit_process(white, 1e4)
     assert coefficients.tolist() == [1.0]
     assert_close(variance, 2.0, 1e-6)
     few = np.append([1.0, 0.01], np.zeros(LONGEST_MEMORY - 1))
-    assert len(_process(few, 100.0)[0]) == 1  # not worth a coefficient with so few rows
-    assert len(_process(few, 1e6)[0]) > 1
-    assert _process(np.zeros(LONGEST_MEMORY + 1), 10.0)[1] == 0.0
+    assert len(_fit_process(few, 100.0)[0]) == 1  # not worth a coefficient with so few rows
+    assert len(_fit_process(few, 1e6)[0]) > 1
+    assert _fit_process(np.zeros(LONGEST_MEMORY + 1), 10.0)[1] == 0.0
 
 
 def test_rows_that_follow_each_other_count_for_part():

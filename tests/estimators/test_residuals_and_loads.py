@@ -8,8 +8,9 @@ from raising import raises
 
 from mindyn.foundation.algebra.inertia import phi_about_origin
 from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.json_values import to_json_value
 from mindyn.identification import WeighedLoad
-from mindyn.identification.estimators.estimate_records import JointResidual, read_array, save_array
+from mindyn.identification.estimators.estimate_records import JointResidual, read_array
 from mindyn.identification.estimators.fit_summary import infinite_variances, joint_residuals, unexplained_fraction
 from mindyn.identification.runs_with_loads import Payload
 from mindyn.regression.information import Information, triangle_of
@@ -41,7 +42,7 @@ def test_residuals_of_joints_are_root_means():
 def test_what_is_unidentifiable_has_an_infinite_variance_alone():
     C = np.array([[2.0, 0.5], [0.5, 1.0]])
     assert infinite_variances(C, ["a", "b"], ["b"]).tolist() == [[2.0, 0.5], [0.5, np.inf]]
-    saved = save_array(infinite_variances(C, ["a", "b"], ["a"]))
+    saved = to_json_value(infinite_variances(C, ["a", "b"], ["a"]))
     assert saved == [[None, 0.5], [0.5, 1.0]]
     assert read_array(saved).tolist() == [[np.inf, 0.5], [0.5, 1.0]]
 

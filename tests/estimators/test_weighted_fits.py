@@ -19,7 +19,7 @@ from mindyn.applications.step_tests.step_by_step import _residuals
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.estimators.coloured_noise import colouring_of
 from mindyn.identification.estimators.estimate import columns_of, load_estimate
-from mindyn.identification.estimators.least_squares import LeastSquares, _variances, fit_weighted
+from mindyn.identification.estimators.least_squares import LeastSquares, _residual_variances, fit_weighted
 from mindyn.identification.feasibility.fits.constrained_fit import FitProblem
 from mindyn.logs.samples import Samples
 from mindyn.regression.information import Information, Triangle, null_space, solve, triangle_of
@@ -55,7 +55,7 @@ def test_residual_variances_use_the_degrees_of_freedom_of_each_joint():
         hat = weights[k] * Y @ inverse[np.ix_(columns, columns)] @ Y.T
         left = rows[:, -1] - Y @ solution.beta[columns]
         expected = left @ left / (len(rows) - np.trace(hat))
-        assert_close(_variances(data, solution.beta, inverse, weights)[k], expected, ORACLE)
+        assert_close(_residual_variances(data, solution.beta, inverse, weights)[k], expected, ORACLE)
     assert_close(sum(len(rows) for _, rows in joints) - 3.0, 16.0, SAME_ALGEBRA)
 
 

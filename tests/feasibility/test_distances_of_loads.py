@@ -17,7 +17,7 @@ from mindyn.foundation.algebra.inertia import phi_about_origin, pseudo_inertia
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.feasibility import physical_intervals
 from mindyn.identification.feasibility.checks.plausible_values import check_plausible
-from mindyn.identification.feasibility.conditions.nearest_values import _adjoint, relative_metric
+from mindyn.identification.feasibility.conditions.nearest_values import _pseudo_inertia_adjoint, relative_metric
 from mindyn.identification.feasibility.conditions.physical_space import space_of
 from mindyn.identification.feasibility.conditions.user_bounds import Bounds
 from mindyn.identification.feasibility.physical_intervals import INTERVAL_MARGIN, physical_ends
@@ -62,7 +62,7 @@ def test_the_nearest_load_that_can_exist_has_a_certificate():
     y = np.linalg.solve(C, result.phi - free)
     size = np.abs(y * result.phi).sum()
     assert abs(y @ result.phi) < SOLVED * size
-    assert np.linalg.eigvalsh(_adjoint(y))[0] > -SOLVED * np.linalg.norm(_adjoint(y))
+    assert np.linalg.eigvalsh(_pseudo_inertia_adjoint(y))[0] > -SOLVED * np.linalg.norm(_pseudo_inertia_adjoint(y))
     assert np.linalg.eigvalsh(pseudo_inertia(result.phi))[0] > -1e-6
     assert_close(result.unconstrained, free, SAME_ALGEBRA)
 

@@ -52,7 +52,7 @@ def arm():
 
 
 def cost_of(problem, information, weights, weight, x):
-    program = problem._build_program(information, problem._triangle(information, weights), weight, [])
+    program = problem._build_program(information, problem._factor_with_prior(information, weights), weight, [])
     v = x / problem.space.units
     cost = program.cost @ v + sum(((A @ v - b) ** 2).sum() / 2 for A, b in program.squares)
     for rows, w in program.logarithms:
@@ -76,13 +76,15 @@ def test_fits_at_once_are_those_of_clarabel_one_by_one(arm, prior):
         for part, weight, kinds in zip(parts, (1e-5, 1e-3, 0.1, 10.0), ((), ("rotor",), (), ("rotor",)), strict=True)
     ]
     solved = minimise_all(
-        [p._build_program(d, p._triangle(d, weights), w, p._zero_numbers(d, weights)) for p, d, w in fits],
+        [p._build_program(d, p._factor_with_prior(d, weights), w, p._zero_numbers(d, weights)) for p, d, w in fits],
         problem.start(),
     )
     assert all(v is not None for v in solved)
     for (item, data, weight), x in zip(fits, solve_all(fits, weights), strict=True):
         zero = item._zero_numbers(data, weights)
-        alone = item._solve_program(item._build_program(data, item._triangle(data, weights), weight, zero), zero)
+        alone = item._solve_program(
+            item._build_program(data, item._factor_with_prior(data, weights), weight, zero), zero
+        )
         ours, theirs = (cost_of(item, data, weights, weight, values) for values in (x, alone))
         assert ours <= theirs + 1e-7 * abs(theirs)
         assert not x[list(item.zero)].any()
@@ -99,7 +101,7 @@ def test_values_are_minimisers_to_rounding(arm, weight):
     prior, rng = build_prior(regressor.robot, "robot"), np.random.default_rng(1)
     prior = replace(prior, links=tuple(random_phi(rng) if phi is None else phi for phi in prior.links))
     problem, units = FitProblem(space, prior), space.units
-    x, T = problem.solve(parts[0], weights, weight), problem._triangle(parts[0], weights)
+    x, T = problem.solve(parts[0], weights, weight), problem._factor_with_prior(parts[0], weights)
     A, b, v = T[:, :-1] @ space.matrix * units, T[:, -1], x / units
     slope = A.T @ (A @ v - b) + weight * slope_of(prior, space, x) * units
     rows = [rows for rows in (*space.cone_rows(units), *problem._bound_rows(units)) if rows.kind == "nonnegative"]
@@ -159,7 +161,7 @@ def test_minima_do_not_depend_on_the_number_of_processes(arm, monkeypatch):
     regressor, parts = arm
     problem = FitProblem(space_of(regressor), build_prior(regressor.robot, "robot"))
     weights = np.ones(regressor.joint_count)
-    triangles = [problem._triangle(part, weights) for part in parts[:3]]
+    triangles = [problem._factor_with_prior(part, weights) for part in parts[:3]]
     programs = [problem._build_program(part, T, 1e-2, []) for part, T in zip(parts[:3], triangles, strict=True)]
     minima = []
     for cores in (1, 2):

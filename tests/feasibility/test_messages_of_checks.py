@@ -17,7 +17,7 @@ from mindyn.equations.identifiability.base_sets import base_parameters
 from mindyn.foundation.algebra.inertia import phi_about_origin
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.feasibility.checks.positive_definite import check_positive_definite, sample_configurations
-from mindyn.identification.feasibility.conditions.inertia_family import find_member
+from mindyn.identification.feasibility.conditions.inertia_matrix_family import resolve_subject
 from mindyn.identification.feasibility.conditions.physical_space import space_of
 from mindyn.identification.feasibility.conditions.priors import Prior
 from mindyn.identification.feasibility.conditions.user_bounds import Bounds, bounds_from_shapes
@@ -78,19 +78,19 @@ def test_a_singular_matrix_is_named():
 
 def test_members_of_a_family():
     robot = arm(Drive("joint1", 10.0, rotor_inertia=0.01), Drive("joint2", 10.0, rotor_inertia=0.02))
-    (whole, values), (chain, link_values) = find_member(robot), find_member(replace(robot, drives=()))
+    (whole, values), (chain, link_values) = resolve_subject(robot), resolve_subject(replace(robot, drives=()))
     q = np.array([[0.3, 0.7]])
     M, bare = whole.matrices(q, values)[0], chain.matrices(q, link_values)[0]
     assert_close(M - bare, np.diag([1.0, 2.0]), 1e-9)
     assert_close(bare, compile_model(replace(robot, drives=())).inertia_matrix(q)[0], ORACLE)
     for base in (whole.base, chain.base):
-        assert find_member((robot, base.values))[0].base.with_drives == base.with_drives
+        assert resolve_subject((robot, base.values))[0].base.with_drives == base.with_drives
     with raises(InputError, Code.WRONG_SHAPE, "values"):
-        find_member((robot, np.zeros(3)))
+        resolve_subject((robot, np.zeros(3)))
     with raises(InputError, Code.NOT_FINITE, "1"):
-        find_member((robot, np.where(np.arange(chain.base.count) == 1, np.nan, 0.0)))
+        resolve_subject((robot, np.where(np.arange(chain.base.count) == 1, np.nan, 0.0)))
     with raises(InputError, Code.WRONG_TYPE, "int"):
-        find_member(3)
+        resolve_subject(3)
 
 
 def test_unknown_links_are_limited_to_their_length_if_the_dynamics_allow_it():

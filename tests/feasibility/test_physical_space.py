@@ -11,7 +11,11 @@ from closeness import EXACT, ORACLE, SAME_ALGEBRA, assert_close
 from small_arms import planar_arm
 
 from mindyn.foundation.algebra.inertia import phi_about_origin, pseudo_inertia
-from mindyn.identification.feasibility.conditions.nearest_values import _adjoint, certificate_slack, match_values
+from mindyn.identification.feasibility.conditions.nearest_values import (
+    _pseudo_inertia_adjoint,
+    certificate_slack,
+    match_values,
+)
 from mindyn.identification.feasibility.conditions.physical_space import space_of
 from mindyn.identification.feasibility.optimisation.conic_program import matrix_of_triangle
 from mindyn.regression.friction import Friction
@@ -88,12 +92,12 @@ def test_friction_that_grows_with_the_load_brakes_whether_driven_or_not():
 def test_a_certificate_is_the_matrix_that_multiplies_a_pseudo_inertia(space):
     rng = np.random.default_rng(0)
     c, phi = rng.normal(size=10), near(BALL, 3)
-    C = _adjoint(c)
+    C = _pseudo_inertia_adjoint(c)
     assert_close(C, C.T, EXACT)
     assert_close((C * pseudo_inertia(phi)).sum(), c @ phi, SAME_ALGEBRA)
     y, none = rng.normal(size=len(space.names)), np.zeros(0)
     asked = (space.matrix.T @ y) * space.units
-    worst = [np.linalg.eigvalsh(_adjoint(asked[space.link(i)]))[0] for i in range(2)]
+    worst = [np.linalg.eigvalsh(_pseudo_inertia_adjoint(asked[space.link(i)]))[0] for i in range(2)]
     signed = [asked[k] for k in space.nonnegative]
     free = [-abs(asked[k]) for k in range(20, space.size) if k not in space.nonnegative]
     assert len(free) == 2

@@ -19,7 +19,7 @@ from mindyn.identification.feasibility.checks.positive_definite import (
     sample_configurations,
     smallest_eigenvalues,
 )
-from mindyn.identification.feasibility.conditions.inertia_family import InertiaFamily
+from mindyn.identification.feasibility.conditions.inertia_matrix_family import InertiaMatrixFamily
 from mindyn.kernels.model import compile_model
 from mindyn.papers.yoshida_robot import yoshida_puma
 from mindyn.robots.loading import load_robot
@@ -40,7 +40,7 @@ def some_base(seed):
 def test_the_check_agrees_with_a_fine_grid_of_an_independent_equation(seed):
     """Random values around the robot's own: some possible, some not."""
     base = some_base(seed)
-    family = InertiaFamily(base)
+    family = InertiaMatrixFamily(base)
     ranges = joint_ranges(family)
     q = grid(ranges, 121)
     rng = np.random.default_rng(seed)
@@ -181,7 +181,7 @@ def test_values_that_cannot_be_checked_raise():
 
 def test_eigenvalues_do_not_depend_on_the_chunk_size():
     base = some_base(5)
-    family = InertiaFamily(base)
+    family = InertiaMatrixFamily(base)
     q = sample_configurations(joint_ranges(family), 45_000, 0)
     whole = np.linalg.eigvalsh(family.matrices(q, base.values))[:, 0]
     assert_close(smallest_eigenvalues(family, base.values, q), whole, SAME_ALGEBRA)

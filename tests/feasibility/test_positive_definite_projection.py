@@ -21,7 +21,7 @@ from mindyn.identification import check_positive_definite, project_to_positive_d
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.estimators.estimate_parts import FitData, ParameterValues, Uncertainty
 from mindyn.identification.feasibility.checks.positive_definite import joint_ranges
-from mindyn.identification.feasibility.conditions.inertia_family import InertiaFamily
+from mindyn.identification.feasibility.conditions.inertia_matrix_family import InertiaMatrixFamily
 from mindyn.papers import yoshida_puma
 from mindyn.regression.regressor import Regressor
 from mindyn.robots.robot import Robot
@@ -70,7 +70,7 @@ def nearest_on_a_grid(base, beta, whitened, eps, points):
     """Return the nearest values by SCS, with matrix inequalities at the points of a grid where they are violated."""
     import cvxpy as cp
 
-    family = InertiaFamily(base)
+    family = InertiaMatrixFamily(base)
     q = grid(joint_ranges(family), points)
     scales = family.scales * family.scales[:, None]
     units = np.array([regressor_matrices(base, unit, q) * scales for unit in np.eye(base.count)])

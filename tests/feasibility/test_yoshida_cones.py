@@ -12,7 +12,7 @@ from mindyn.equations.identifiability.base_sets import base_parameters
 from mindyn.foundation.errors import Code, InputError, RobotError
 from mindyn.identification.feasibility.checks.positive_definite import check_positive_definite
 from mindyn.identification.feasibility.checks.yoshida_cones import check_by_cones, leading_minors
-from mindyn.identification.feasibility.conditions.inertia_family import InertiaFamily
+from mindyn.identification.feasibility.conditions.inertia_matrix_family import InertiaMatrixFamily
 from mindyn.identification.feasibility.projections.yoshida_projection import (
     project_by_cones,
     project_on_polyhedral_cone,
@@ -36,7 +36,7 @@ def random_arms(count=1500, seed=0):
 
 
 def test_the_minors_of_two_links_have_the_functions_and_coefficients_of_the_closed_form():
-    first, second = leading_minors(InertiaFamily(BASE))
+    first, second = leading_minors(InertiaMatrixFamily(BASE))
     assert first.frequencies.tolist() == [[1]]
     assert second.frequencies.tolist() == [[2]]
     arm = EXAMPLE
@@ -51,7 +51,7 @@ def test_expanded_minors_are_those_of_the_matrix(joints):
     rng = np.random.default_rng(joints)
     beta, q = rng.normal(size=base.count), rng.uniform(-np.pi, np.pi, (50, joints))
     M = regressor_matrices(base, beta, q)
-    for minor in leading_minors(InertiaFamily(base)):
+    for minor in leading_minors(InertiaMatrixFamily(base)):
         direct = np.linalg.det(M[:, : minor.order, : minor.order])
         assert_close(minor.basis_rows(q[:, 1:]) @ minor.coefficients(beta), direct, 1e-10)
         assert (
@@ -75,7 +75,7 @@ def test_the_closed_condition_is_that_of_dense_eigenvalues_and_of_the_exact_cone
 
 
 def test_a_grid_never_rejects_possible_values_and_accepts_fewer_impossible_ones_the_finer_it_is():
-    minors = leading_minors(InertiaFamily(BASE))
+    minors = leading_minors(InertiaMatrixFamily(BASE))
     arms = list(random_arms())
     lifted = [np.array([minor.coefficients(values_of(arm)) for arm in arms]) for minor in minors]
     possible = np.array([arm.is_possible for arm in arms])
@@ -97,7 +97,7 @@ def test_a_grid_never_rejects_possible_values_and_accepts_fewer_impossible_ones_
 
 
 def test_the_worked_example_has_its_numbers():
-    first, second = leading_minors(InertiaFamily(BASE))
+    first, second = leading_minors(InertiaMatrixFamily(BASE))
     p = second.coefficients(values_of(EXAMPLE))
     assert np.abs(first.coefficients(values_of(EXAMPLE)) - [0.28, -0.10, 0.35]).max() < 1e-12
     assert np.abs(p - [-0.00855, 0.00700, 0.00395]).max() < 1e-12
@@ -115,7 +115,7 @@ def test_the_worked_example_has_its_numbers():
 def test_projections_on_cones_are_those_of_another_solver():
     import cvxpy as cp
 
-    second = leading_minors(InertiaFamily(BASE))[1]
+    second = leading_minors(InertiaMatrixFamily(BASE))[1]
     facets = second.facets(15)
     for p in np.random.default_rng(0).normal(size=(8, 3)):
         x = cp.Variable(3)

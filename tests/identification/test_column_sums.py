@@ -11,7 +11,7 @@ from raising import raises
 
 import mindyn
 from mindyn.foundation.errors import Code, InputError
-from mindyn.identification.selection.column_sums import ColumnSums, Part
+from mindyn.identification.selection.column_sums import ColumnSums, RowRange
 from mindyn.logs.filters import lowpass
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor, with_estimated_drives
@@ -25,12 +25,12 @@ FRICTIONS = (
     Friction("sign", shapes=FITTED_SHAPES[:1]),
 )
 PARTS = [
-    Part(120, 900),
-    Part(100, 1400, 7),
-    Part(1600, 2300, 3, 0.3),
-    Part(1700, 1710),
-    Part(120, 900, 1, 0.3),
-    Part(120, 1400, 1, 2.55),
+    RowRange(120, 900),
+    RowRange(100, 1400, 7),
+    RowRange(1600, 2300, 3, 0.3),
+    RowRange(1700, 1710),
+    RowRange(120, 900, 1, 0.3),
+    RowRange(120, 1400, 1, 2.55),
 ]
 
 

@@ -164,7 +164,7 @@ def test_saved_elasticity_is_the_same(elasticity, tmp_path):
     assert all(np.array_equal(a, b) for a, b in zip(loaded.curves, elasticity.curves, strict=True))
     path = tmp_path / "elasticity.json"
     path.write_text(path.read_text().replace('"determined"', '"not visible"', 1))
-    with raises(InputError, Code.UNREADABLE):
+    with raises(InputError, Code.DISAGREEMENT, "sha256"):
         load_elasticity(path)
 
 

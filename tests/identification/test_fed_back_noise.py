@@ -20,7 +20,7 @@ from mindyn.identification.estimators.instrumental_variables import Instrumental
 from mindyn.identification.fed_back_noise import find_fed_back_noise
 from mindyn.identification.selection import choose
 from mindyn.identification.selection.trials import Trial
-from mindyn.identification.selection.tune import HIGHEST, LOWEST_HZ, SearchSpace, _filters
+from mindyn.identification.selection.tune import HIGHEST, LOWEST_HZ, SearchSpace, _select_filters
 
 STRONG_RAD = 4e-4
 noisy = cache(lambda seed: record_log(seed, STRONG_RAD))
@@ -88,5 +88,5 @@ def test_no_round_of_tuning_exceeds_the_bound(rate, times):
     for highest, wanted in ((bound, bound), (None, None)):
         trial = Trial(mindyn.EquationSettings(conditioning))
         for _ in range(2):
-            trial = _filters(Scored(), trial, SearchSpace(asked, highest_filter_hz=highest))
+            trial = _select_filters(Scored(), trial, SearchSpace(asked, highest_filter_hz=highest))
             assert trial.equations_hz == wanted

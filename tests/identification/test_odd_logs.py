@@ -15,7 +15,7 @@ from raising import raises
 
 import mindyn
 from mindyn.foundation.errors import Code, InputError
-from mindyn.identification.estimators.coloured_noise import LONGEST_MEMORY, _process, sandwich
+from mindyn.identification.estimators.coloured_noise import LONGEST_MEMORY, _fit_process, sandwich
 from mindyn.identification.feasibility.fits.physically_consistent import PhysicallyConsistent
 from mindyn.identification.feasibility.optimisation.conic_program import ConeRows, ConicError, ConicProgram
 from mindyn.identification.selection.choose import Choice
@@ -106,9 +106,9 @@ def test_friction_that_no_row_excites_is_zero_in_a_physical_fit():
 def test_an_innovation_is_never_below_zero():
     lags = np.cos(0.01 * np.arange(LONGEST_MEMORY + 1))  # a sine: predicted without error
     for scale in (1.0, 1 - 1e-12):
-        _, variance = _process(np.append(1.0, scale * lags[1:]), 1e4)
+        _, variance = _fit_process(np.append(1.0, scale * lags[1:]), 1e4)
         assert variance > 0
-    assert _process(np.ones(LONGEST_MEMORY + 1), 1e4)[1] > 0
+    assert _fit_process(np.ones(LONGEST_MEMORY + 1), 1e4)[1] > 0
 
 
 def test_covariances_have_no_negative_direction_and_keep_small_parameters():

@@ -305,7 +305,7 @@ def test_a_saved_estimate_is_the_same_and_a_changed_one_is_rejected(estimate, tm
     np.testing.assert_array_equal(loaded.low, estimate.low)
     values = json.loads(path.read_text())
     path.write_text(json.dumps({**values, "kp": [1.0, 1.0, 1.0]}))
-    with raises(InputError, Code.UNREADABLE, str(path)):
+    with raises(InputError, Code.DISAGREEMENT, "sha256"):
         load_servo_estimate(path)
 
 

@@ -20,8 +20,8 @@ from mindyn.identification.selection import tune
 from mindyn.identification.selection.trials import MOST_DROPPED, Trial, Trials, score_all, scores
 from mindyn.identification.selection.tune import (
     SearchSpace,
-    _essential,
-    _stops,
+    _presliding_candidates,
+    _select_essential,
     least_supported,
     tune_settings,
 )
@@ -117,13 +117,17 @@ def test_a_part_of_long_logs_excludes_no_cutoff_near_the_best(monkeypatch):
     c, _ = resolve_conditioning(AS_LOGGED, logs, noise_floor_cutoff)
     trials = Trials(mindyn.Experiment(robot, logs), Regressor(robot))
     listed = [trial_of(c, f, Friction("tanh", 0.05)) for f in (None, 2.0, 4.0, 8.0, 16.0, 32.0)]
-    kept = tune._promising(trials, listed)
+    kept = tune._promising_trials(trials, listed)
     errors = [score.criterion for (score,) in score_all([trials], listed)]
     assert {trial for trial, error in zip(listed, errors, strict=True) if error < 1.15 * min(errors)} <= set(kept)
     assert len(kept) < len(listed)
-    assert tune._promising(Trials(mindyn.Experiment(robot, logs[:5]), Regressor(robot)), listed) == listed  # few logs
+    assert (
+        tune._promising_trials(Trials(mindyn.Experiment(robot, logs[:5]), Regressor(robot)), listed) == listed
+    )  # few logs
     monkeypatch.setattr("mindyn.identification.selection.trials.MIN_SKETCHED_ROWS", 5000)
-    assert tune._promising(Trials(mindyn.Experiment(robot, logs), Regressor(robot)), listed) == listed  # short ones
+    assert (
+        tune._promising_trials(Trials(mindyn.Experiment(robot, logs), Regressor(robot)), listed) == listed
+    )  # short ones
 
 
 @pytest.mark.parametrize("dropped", [0, 2])
@@ -163,13 +167,14 @@ def test_stops_are_looked_at_again_between_the_widths_tried_before():
         trial_of(AS_LOGGED, None, Friction(kind, width)) for kind, width in (("tanh", 0.05), ("stop", 1e-4))
     )
     wanted = 10.0 ** np.arange(-6, -2.9, 0.5)
-    result = [stop.friction for stop in _stops(turning, SearchSpace(EquationSettings.automatic()))]
+    result = [stop.friction for stop in _presliding_candidates(turning, SearchSpace(EquationSettings.automatic()))]
     assert {item.direction for item in result} == {"stop"}
     np.testing.assert_allclose([item.width for item in result], wanted)
     np.testing.assert_allclose(
-        [stop.friction.width for stop in _stops(held, SearchSpace(EquationSettings.automatic()))], [10**-4.5, 10**-3.5]
+        [stop.friction.width for stop in _presliding_candidates(held, SearchSpace(EquationSettings.automatic()))],
+        [10**-4.5, 10**-3.5],
     )
-    assert _stops(turning, SearchSpace(EquationSettings(AS_LOGGED))) == []
+    assert _presliding_candidates(turning, SearchSpace(EquationSettings(AS_LOGGED))) == []
 
 
 @pytest.mark.parametrize(("gain", "taken"), [(0.001, "tanh"), (0.01, "stop")])
@@ -182,7 +187,7 @@ def test_a_stop_operator_is_selected_only_for_a_significant_gain(gain, taken, mo
     monkeypatch.setattr(tune, "score_all", lambda *_: None)
     trials = SimpleNamespace(fold_count=8, timeline=SimpleNamespace(repeated=False))
     trials.with_folds = lambda _: trials
-    result = _essential(
+    result = _select_essential(
         trials, trial_of(AS_LOGGED, None, Friction("tanh", 0.05)), SearchSpace(EquationSettings.automatic())
     )
     assert result.friction.direction == taken

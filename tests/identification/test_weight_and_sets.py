@@ -13,13 +13,14 @@ import mindyn
 from mindyn.foundation.findings import Kind
 from mindyn.identification.diagnostics import (
     contact_segments,
+    implausible_weight,
     motion_quality,
     payload_differences,
     torque_signals,
     zeros_and_gravity,
 )
 from mindyn.identification.diagnostics.diagnostic_data import DiagnosticData
-from mindyn.identification.diagnostics.zeros_and_gravity import find_implausible_weight, find_reaches
+from mindyn.identification.diagnostics.implausible_weight import find_reaches
 from mindyn.regression.build_rows import build_rows
 
 HOW = Recording(seconds=10.0, noise=0.01)
@@ -45,9 +46,9 @@ def data_of(robot, logs):
 @pytest.mark.parametrize("factor", [1.0, 1000.0, 1e-3, 0.05])
 def test_weight_that_no_arm_of_that_reach_has_is_found_without_masses(arm, logs, factor):
     scaled = [replace(logs[0], tau=factor * logs[0].tau)]
-    findings = find_implausible_weight(data_of(remove_masses(arm), scaled))
+    findings = implausible_weight.run(data_of(remove_masses(arm), scaled))
     assert [finding.kind for finding in findings] == ([] if factor == 1.0 else [Kind.IMPLAUSIBLE_WEIGHT])
-    assert find_implausible_weight(data_of(arm, scaled)) == [], "masses of a file are compared with the torque instead"
+    assert implausible_weight.run(data_of(arm, scaled)) == [], "masses of a file are compared with the torque instead"
 
 
 def test_reaches_are_lengths_of_chains():

@@ -21,7 +21,7 @@ SETTINGS = EquationSettings(mindyn.Conditioning(motion_hz=None), friction=Fricti
 def diagnose_motion(samples, robot):
     """Findings by a robot file without inertial parameters."""
     bare = replace(robot, links=tuple(replace(link, phi=None) for link in robot.links))
-    return zeros_and_gravity.find_wrong_geometry(diagnostic_data(bare, samples, SETTINGS))
+    return zeros_and_gravity.run(diagnostic_data(bare, samples, SETTINGS))
 
 
 @pytest.mark.parametrize("degrees", [-15.0, 90.0])

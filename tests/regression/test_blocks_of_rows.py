@@ -19,7 +19,7 @@ from mindyn.regression.build_rows import build_rows
 from mindyn.regression.experiment import Experiment
 from mindyn.regression.gather_blocks import (
     BLOCKS,
-    _reach,
+    _position_extremes,
     block_counts,
     blocks_by_label,
     split_into_blocks,
@@ -149,4 +149,4 @@ def test_blocks_of_labels_hold_their_rows_and_only_usable_ones(regressor):
     whole = np.column_stack([np.concatenate(Y[1], axis=1), samples.tau[:, 1]])[labels == 2]
     R = blocks[2].information.factors[1]
     assert_close(R.T @ R, whole.T @ whole, ORACLE)
-    assert_close(blocks[2].reach, _reach(samples, labels == 2), EXACT)
+    assert_close(blocks[2].reach, _position_extremes(samples, labels == 2), EXACT)

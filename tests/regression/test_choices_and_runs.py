@@ -21,8 +21,8 @@ from mindyn.regression.information import Information, add_information, null_spa
 from mindyn.regression.row_blocks import (
     SampleSegment,
     _edge_rows,
+    _even_sequences,
     _overlapping,
-    _runs,
     require_enough_rows,
     segment_ends,
 )
@@ -104,7 +104,7 @@ def test_runs_take_every_nth_row_of_a_segment_from_its_first(decimation, inner, 
     samples = samples_of(np.repeat([0, 1], [10, 20]))
     taken = [
         row
-        for first, last in _runs(SampleSegment(samples, inner, begun), decimation)
+        for first, last in _even_sequences(SampleSegment(samples, inner, begun), decimation)
         for row in range(first, last, decimation)
     ]
     expected = [row for row in inner if decimation == 1 or (row + begun if row < 10 else row - 10) % decimation == 0]

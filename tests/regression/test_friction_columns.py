@@ -16,7 +16,7 @@ from robots import geared_arm, random_robot
 from mindyn.equations.identifiability.base_sets import base_parameters
 from mindyn.foundation.algebra.inertia import phi_about_origin
 from mindyn.foundation.errors import Code, InputError
-from mindyn.identification.runs_with_loads import LoadRegressor
+from mindyn.identification.load_regressor import LoadRegressor
 from mindyn.regression.friction import Friction, _stop_operator
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.robots.friction_laws import FITTED_SHAPES, FRICTION_LAWS, LOAD_SHAPES

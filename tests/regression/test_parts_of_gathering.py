@@ -22,7 +22,7 @@ from mindyn.identification.estimators.closed_loop_instruments import regular_val
 from mindyn.identification.estimators.essential import elimination
 from mindyn.identification.estimators.instrument_steps import inertia_matrices
 from mindyn.identification.estimators.least_squares import LeastSquares
-from mindyn.identification.feasibility.conditions.inertia_family import InertiaFamily
+from mindyn.identification.feasibility.conditions.inertia_matrix_family import InertiaMatrixFamily
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_from_arrays
 from mindyn.logs.read_log import LogScan, _describe_source
@@ -142,7 +142,7 @@ def test_samples_of_rows_are_those_given_or_made():
 
 def test_inertia_matrices_of_linkages_at_many_configurations_are_those_at_each():
     robot = load_robot("slider_crank")
-    family = InertiaFamily(base_parameters(robot))
+    family = InertiaMatrixFamily(base_parameters(robot))
     values = family.base.values
     q = np.linspace(0.1, 2.0, 6)[:, None]
     together = family.matrices(q, values)
@@ -152,7 +152,7 @@ def test_inertia_matrices_of_linkages_at_many_configurations_are_those_at_each()
     u = np.ones((6, 1))
     step = 1e-5
     slopes = (family.matrices(q + step, values) - family.matrices(q - step, values))[:, 0, 0] / (2 * step)
-    assert_close(family.slopes(q, values, u)[:, 0], slopes, 1e-5)
+    assert_close(family.gradients(q, values, u)[:, 0], slopes, 1e-5)
 
 
 def test_workers_are_sent_no_regressor_and_the_way_to_a_file_in_place_of_it(monkeypatch):

@@ -249,7 +249,7 @@ def identify_payload_from_wrench(
     for readings in (motion.smooth(motion.declared), motion.smooth(motion.other)):
         signs.append(_find_sign(motion, readings, start, estimate_rotation))
         sign = signs[-1] if log.acts_on is None else DECLARED_SIGNS[log.acts_on]
-        payload, residuals = _fit(motion, sign * readings, start, estimate_rotation, place)
+        payload, residuals = _fit_load_and_bias(motion, sign * readings, start, estimate_rotation, place)
         acts_on: ActsOn = "sensor" if sign > 0 else "tool"
         payloads.append(replace(payload, bias=sign * payload.bias, frame=log.frame, acts_on=acts_on))
         fits.append((readings, residuals))
@@ -325,10 +325,12 @@ def _find_sign(motion: _Motion, readings: Array, rotation: Array, is_unknown: bo
     """Return -1 if the readings are those of the sensor on the tool: the mass would be negative."""
     if is_unknown:
         return _start_rotation(motion, readings[:, 3:])[1]
-    return -1.0 if _fit(motion, readings, rotation, False, "")[0].load.phi[0] < 0 else 1.0
+    return -1.0 if _fit_load_and_bias(motion, readings, rotation, False, "")[0].load.phi[0] < 0 else 1.0
 
 
-def _fit(motion: _Motion, readings: Array, rotation: Array, is_unknown: bool, link: str) -> tuple[WrenchPayload, Array]:
+def _fit_load_and_bias(
+    motion: _Motion, readings: Array, rotation: Array, is_unknown: bool, link: str
+) -> tuple[WrenchPayload, Array]:
     """Fit parameters, bias and, if it is unknown, the rotation; return them, and the residuals (N, 6)."""
     X = _start_rotation(motion, readings[:, 3:])[0] if is_unknown else rotation
     scale = np.maximum(readings.std(axis=0), 1e-12)
@@ -343,14 +345,17 @@ def _fit(motion: _Motion, readings: Array, rotation: Array, is_unknown: bool, li
         residuals = readings - A @ values
         angle = float(np.linalg.norm(values[16:]))
         X = X @ rotation_about_axis(values[16:] / angle, angle) if angle > 0 else X
-        before, weights = weights, 1 / np.maximum(_pool((residuals**2).mean(axis=0)), 1e-24 * _pool(scale**2))
+        before, weights = (
+            weights,
+            1 / np.maximum(_pool_by_quantity((residuals**2).mean(axis=0)), 1e-24 * _pool_by_quantity(scale**2)),
+        )
         if np.abs(weights / before - 1).max() < 1e-9 and angle < 1e-12:
             break
     return _quantify(A, readings, weights, X, link), residuals
 
 
-def _pool(squares: Array) -> Array:
-    """Return (6,) the means of squares over the moments, and over the forces.
+def _pool_by_quantity(squares: Array) -> Array:
+    """Return the means of squares (6,): one for the three moments, one for the three forces.
 
     With a weight for each axis, the fit would follow the axis that it explains best, and hide that the others differ.
     """

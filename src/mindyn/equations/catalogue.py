@@ -250,7 +250,7 @@ def build_equation(
         standard parameters of each link. "input": phi (10 n,) and, with drives, the drive parameters (4 drives +
         extras,) are further inputs. "base": beta is a further input.
     base : BaseParameters, optional
-        Base set of "base" and of `regressor`; the structural one by default.
+        Base set that beta (`parameters="base"`) and the regressor belong to. Default: the structural base set.
     link : str, optional
         Link or frame of forward_kinematics and geometric_jacobian.
     formulation : str, optional

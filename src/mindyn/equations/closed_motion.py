@@ -55,7 +55,8 @@ def is_affine(robot: Robot) -> bool:
 def closed_motion(robot: Robot, q: SX, pd: SX | None = None, pdd: SX | None = None) -> ClosedMotion:
     """Return the motion of all joints.
 
-    In q (n,), dependent positions are the start, and positions of mimic joints are ignored.
+    q (n,) contains all joints. Its dependent positions are initial values of the Newton steps; its mimic joints are
+    ignored.
     """
     closure = home_closure(robot)
     system = closure.newton.system

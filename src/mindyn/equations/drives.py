@@ -26,7 +26,7 @@ MAX_LOAD_CONTRACTION: Final = 0.8
 """Largest fraction of the load that load-dependent friction may remove, if an equation solves for accelerations."""
 UNIT_ROUNDOFF: Final = 2.0**-53
 LOAD_STATES: Final = 16
-"""Number of states per load size at which friction is evaluated."""
+"""Number of states for each magnitude of the load at which friction is evaluated."""
 SYMBOLIC_FUNCTIONS: Final[dict[str, Callable[..., SX]]] = {
     **{name: getattr(casadi, name) for name in ("sin", "cos", "tan", "sqrt", "exp", "log", "tanh", "sign", "atan2")},
     "abs": casadi.fabs,
@@ -52,7 +52,7 @@ def rotor_torques(robot: Robot, qdd: SX, parameters: SX) -> SX:
     """Return G^T diag(I_m) G qdd (n, 1)."""
     if not robot.drives:
         return casadi.SX(len(robot.joints), 1)
-    G, (inertia, *_) = constant(gear_matrix(robot)), _columns(robot, parameters)
+    G, (inertia, *_) = constant(gear_matrix(robot)), _drive_parameters(robot, parameters)
     return G.T @ (inertia * casadi.densify(G @ qdd))
 
 
@@ -64,12 +64,12 @@ def friction_torques(robot: Robot, q: SX, qd: SX, parameters: SX, load: SX | Non
     if not robot.drives:
         return extra
     F = constant(friction_matrix(robot))
-    _, viscous, coulomb, offset = _columns(robot, parameters)
+    _, viscous, coulomb, offset = _drive_parameters(robot, parameters)
     speed = casadi.densify(F @ qd)
     return F.T @ (viscous * speed + coulomb * casadi.sign(speed) + offset) + extra
 
 
-def _columns(robot: Robot, parameters: SX) -> list[SX]:
+def _drive_parameters(robot: Robot, parameters: SX) -> list[SX]:
     """Return rotor inertia, viscous, Coulomb and offset, each (drives, 1)."""
     per_drive, count = len(DRIVE_PARAMETERS), len(DRIVE_PARAMETERS) * len(robot.drives)
     return [casadi.densify(parameters[k:count:per_drive]) for k in range(per_drive)]
@@ -79,7 +79,7 @@ def rotor_energy(robot: Robot, qd: SX, parameters: SX | None = None) -> SX:
     """Return the kinetic energy of the rotors, sum of I_m (G qd)^2 / 2."""
     if not robot.drives:
         return casadi.SX(0)
-    inertia, *_ = _columns(robot, constant(drive_parameters(robot)) if parameters is None else parameters)
+    inertia, *_ = _drive_parameters(robot, constant(drive_parameters(robot)) if parameters is None else parameters)
     return casadi.sum1(inertia * casadi.densify(constant(gear_matrix(robot)) @ qd) ** 2) / 2
 
 
@@ -167,7 +167,7 @@ def solve_load(robot: Robot, q: SX, qd: SX, tau: SX, parameters: SX | None = Non
 
 @cache
 def _contraction(robot: Robot) -> float:
-    """Return the largest row sum of |d friction / d load| over loads and speeds of both signs and many sizes."""
+    """Return the largest row sum of |d friction / d load| over loads and speeds of both signs and many magnitudes."""
     n = len(robot.joints)
     q, qd, load = (casadi.SX.sym(name, n) for name in ("q", "qd", "load"))
     friction = friction_torques(robot, q, qd, constant(drive_parameters(robot)), load)

@@ -111,7 +111,7 @@ class ReferenceDynamics:
         return np.asarray(self.base.matrix @ self.values)
 
     def torques(self, states: States, *, taking: DriveTerms = "all") -> tuple[Array, Array]:
-        """Return torques (N, k) of standard parameters, and for each torque the sum of the sizes of its terms.
+        """Return the torques (N, k) of standard parameters, and the sums of the absolute values of their terms.
 
         `taking` selects the drive terms, if the equation has drives.
         """
@@ -148,7 +148,7 @@ def _at_rest(s: States) -> States:
     return States(s.q, s.qd, np.zeros_like(s.qdd))
 
 
-def _standing(s: States) -> States:
+def _states_at_rest(s: States) -> States:
     return States(s.q, np.zeros_like(s.qd), np.zeros_like(s.qdd))
 
 
@@ -168,7 +168,7 @@ def _compare_torques(
 def _compare_gravity(w: ReferenceDynamics, call: Callable[..., Array]) -> Deviation:
     if w.with_drives and w.parameters == "base":
         return Deviation(0, 0.0)  # a base value may combine the weight on a slide and the offset of its drive
-    tau, size = w.torques(_standing(w.states), taking="nothing")
+    tau, size = w.torques(_states_at_rest(w.states), taking="nothing")
     moving = w.torques(w.states, taking="nothing")[1]  # scale for joints without gravity load
     return find_worst_deviation(call(w.states.q, *w.extra_inputs()) - tau, np.maximum(size, moving))
 
@@ -176,14 +176,14 @@ def _compare_gravity(w: ReferenceDynamics, call: Callable[..., Array]) -> Deviat
 def _compare_matrix(w: ReferenceDynamics, call: Callable[..., Array]) -> Deviation:
     s = w.states
     pushed, size = w.torques(States(s.q, np.zeros_like(s.qd), s.qdd))
-    rest, _ = w.torques(_standing(s))
+    rest, _ = w.torques(_states_at_rest(s))
     return find_worst_deviation(np.einsum("nij,nj->ni", call(s.q, *w.extra_inputs()), s.qdd) - (pushed - rest), size)
 
 
 def _compare_coriolis(w: ReferenceDynamics, call: Callable[..., Array]) -> Deviation:
     s = w.states
     moving, size = w.torques(_at_rest(s), taking="rotors")
-    rest, _ = w.torques(_standing(s), taking="rotors")
+    rest, _ = w.torques(_states_at_rest(s), taking="rotors")
     whole = w.torques(s, taking="rotors")[1]
     error = np.einsum("nij,nj->ni", call(s.q, s.qd, *w.extra_inputs()), s.qd) - (moving - rest)
     return find_worst_deviation(error, np.maximum(size, whole))

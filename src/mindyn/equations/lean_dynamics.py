@@ -118,7 +118,7 @@ def lean_inverse_dynamics(lean: LeanChain, q: SX, qd: SX, qdd: SX, outside: Exte
     return casadi.vertcat(*(project_on_axis(joint, load) for joint, load in zip(joints, loads, strict=True)))
 
 
-def _offsets(joint: JointPlacement) -> tuple[SX, SX]:
+def _split_translation(joint: JointPlacement) -> tuple[SX, SX]:
     """Return the step's translation perpendicular to the joint axis, in the parent frame, and d along it."""
     z = constant(joint.step.rotation[:, 2])
     d = z.T @ joint.translation
@@ -127,7 +127,7 @@ def _offsets(joint: JointPlacement) -> tuple[SX, SX]:
 
 def _to_parent(joint: JointPlacement, wrench: Wrench) -> Wrench:
     """Return the same wrench at the parent's origin; the offset along z is applied before the rotation."""
-    across, d = _offsets(joint)
+    across, d = _split_translation(joint)
     f = casadi.densify(wrench.force)
     force = joint.to_parent(f)
     moment = wrench.moment + casadi.vertcat(-d * f[1], d * f[0], 0)
@@ -141,7 +141,7 @@ def lean_motion(
     motions: list[FrameMotion] = []
     for i, joint in enumerate(joints):
         before = root if chain.parents[i] < 0 else motions[chain.parents[i]]
-        across, d = _offsets(joint)
+        across, d = _split_translation(joint)
         a = joint.to_child(before.a + before.omega @ across)
         if joint.step.kind == "prismatic":
             motion = _slide(joint, before, a, qd[i], qdd[i])
@@ -237,7 +237,7 @@ def lean_links(phis: Array, steps: tuple[Step, ...]) -> tuple[LeanLink, ...]:
             excess = (tensors[i][2, 2] - tensors[i][0, 0] - tensors[i][1, 1]) / 2
             tensors[i] = tensors[i] + excess * SPIN
             _move_to_revolute(tensors, sizes, steps, i, -excess * SPIN)
-    return tuple(_link(phi, J, size) for phi, J, size in zip(phis, tensors, sizes, strict=True))
+    return tuple(_make_lean_link(phi, J, size) for phi, J, size in zip(phis, tensors, sizes, strict=True))
 
 
 def _move_to_revolute(tensors: list[Array], sizes: list[float], steps: tuple[Step, ...], i: int, tensor: Array) -> None:
@@ -253,7 +253,7 @@ def _move_to_revolute(tensors: list[Array], sizes: list[float], steps: tuple[Ste
             return
 
 
-def _link(phi: Array, J: Array, size: float) -> LeanLink:
+def _make_lean_link(phi: Array, J: Array, size: float) -> LeanLink:
     second = J.trace() / 2 * np.eye(3) - J
     return LeanLink(float(phi[0]), phi[1:4], _remove_noise(second, size))
 

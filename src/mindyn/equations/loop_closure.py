@@ -65,7 +65,8 @@ class LoopClosure:
 
     constraints  the equations of its loops; None without loops
     home         (n,) a closed configuration; all other configurations are reached from home without passing a singular
-    one notes        remaining openings, if the loops do not close to rounding
+                 one
+    notes        remaining openings, if the loops do not close to rounding
     """
 
     robot: Robot

@@ -70,10 +70,12 @@ class ClosingEquations:
 
     residual  casadi.Function q -> c (m,), without unit
     jacobian  q -> J (m, n), dc/dq; columns of mimic joints are zero, because they are added to the columns of the
-    joints that they follow bias      q, qd -> (dJ/dt) qd lengths   (loops,) the length by which each loop's distances
-    are divided, m facing    q -> (loops,) 1 + trace R if c requires R = 1: zero at half turns, where c vanishes too;
-    else 1 units     (n,) unit of each joint: 1 rad, or for a prismatic joint the length of its loops, m kept      for
-    each loop S (., r): its equations are S^T c; the other directions of c are play
+              joints that they follow
+    bias      q, qd -> (dJ/dt) qd
+    lengths   (loops,) the length by which each loop's distances are divided, m
+    facing    q -> (loops,) 1 + trace R if c requires R = 1: zero at half turns, where c vanishes too; else 1
+    units     (n,) unit of each joint: 1 rad, or for a prismatic joint the length of its loops, m
+    kept      for each loop S (., r): its equations are S^T c; the other directions of c are play
     """
 
     robot: Robot
@@ -107,7 +109,7 @@ class ClosingEquations:
     def gaps(self, q: Array) -> Array:
         """Return the opening (N, loops) of each loop, m.
 
-        Angles between its axes are multiplied by the loop's length.
+        Angles between the loop's axes are converted to m by the loop's length.
         """
         c = evaluate_batch(self.residual, q)[:, :, 0]
         sizes = [np.linalg.norm(c[:, rows], axis=1) for rows in self.rows]
@@ -125,7 +127,7 @@ def closing_equations(robot: Robot, kept: tuple[Array, ...] | None = None) -> Cl
     for loop in robot.loops:
         _require_dependents_in_loop(robot, mimics, loop)
     q, qd = casadi.SX.sym("q", len(robot.joints)), casadi.SX.sym("qd", len(robot.joints))
-    lengths = np.array([_length(robot, loop) for loop in robot.loops])
+    lengths = np.array([_loop_length(robot, loop) for loop in robot.loops])
     kept = tuple(np.eye(EQUATIONS_PER_KIND[loop.kind]) for loop in robot.loops) if kept is None else kept
     c = closing_residual(robot, mimics, q, lengths, kept)
     J = casadi.jacobian(c, q)
@@ -135,7 +137,7 @@ def closing_equations(robot: Robot, kept: tuple[Array, ...] | None = None) -> Cl
         casadi.Function("residual", [q], [casadi.densify(casadi.cse(c))]),
         casadi.Function("jacobian", [q], [casadi.densify(casadi.cse(J))]),
         casadi.Function("bias", [q, qd], [casadi.densify(casadi.cse(bias))]),
-        casadi.Function("facing", [q], [casadi.densify(_facing(robot, mimics, q))]),
+        casadi.Function("facing", [q], [casadi.densify(_axis_alignments(robot, mimics, q))]),
         lengths,
         np.array([1.0 if joint.kind == "revolute" else lengths.max() for joint in robot.joints]),
         kept,
@@ -147,12 +149,12 @@ def closing_residual(robot: Robot, mimics: MimicMap, q: SX, lengths: Array, kept
     ends = _loop_ends(robot, mimics, q)
     residuals = []
     for loop, poses, length, S in zip(robot.loops, ends, lengths, kept, strict=True):
-        c = _residual(loop.kind, *poses, float(length))
+        c = _closing_residual(loop.kind, *poses, float(length))
         residuals.append(c if np.array_equal(S, np.eye(len(S))) else constant(S.T) @ c)
     return casadi.vertcat(*residuals)
 
 
-def _facing(robot: Robot, mimics: MimicMap, q: SX) -> SX:
+def _axis_alignments(robot: Robot, mimics: MimicMap, q: SX) -> SX:
     turned = [1 + casadi.trace(first[0].T @ second[0]) for first, second in _loop_ends(robot, mimics, q)]
     kinds = [loop.kind for loop in robot.loops]
     return casadi.vertcat(
@@ -168,8 +170,8 @@ def _loop_ends(robot: Robot, mimics: MimicMap, q: SX) -> list[tuple[tuple[SX, SX
     ends = []
     for loop in robot.loops:
         first, second = branches(robot, loop)
-        of_first = _end(chain, joints, first, loop.first, loop.first_pose)
-        ends.append((of_first, _end(chain, joints, second, loop.second, loop.second_pose)))
+        of_first = _loop_end(chain, joints, first, loop.first, loop.first_pose)
+        ends.append((of_first, _loop_end(chain, joints, second, loop.second, loop.second_pose)))
     return ends
 
 
@@ -194,14 +196,14 @@ def _require_dependents_in_loop(robot: Robot, mimics: MimicMap, loop: Loop) -> N
         )
 
 
-def _length(robot: Robot, loop: Loop) -> float:
+def _loop_length(robot: Robot, loop: Loop) -> float:
     joints = sum(branches(robot, loop), ())
     poses = [X for i in joints for X in (robot.joints[i].origin, robot.joints[i].tip)]
     ends = (*poses, loop.first_pose, loop.second_pose)
     return float(max(np.linalg.norm(X.translation) for X in ends)) or 1.0
 
 
-def _residual(kind: LoopKind, first: tuple[SX, SX], second: tuple[SX, SX], length: float) -> SX:
+def _closing_residual(kind: LoopKind, first: tuple[SX, SX], second: tuple[SX, SX], length: float) -> SX:
     (R1, p1), (R2, p2) = first, second
     d = R1.T @ (p2 - p1) / length
     if kind == "ball":
@@ -213,7 +215,7 @@ def _residual(kind: LoopKind, first: tuple[SX, SX], second: tuple[SX, SX], lengt
     return casadi.vertcat(d if kind == "weld" else d[:2], *axial)
 
 
-def _end(
+def _loop_end(
     chain: Chain, joints: tuple[JointPlacement, ...], branch: tuple[int, ...], link: str, pose: Pose
 ) -> tuple[SX, SX]:
     """Return the rotation and the origin of a pose on a link, in the working frame of the link that carries both

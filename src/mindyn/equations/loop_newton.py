@@ -193,7 +193,7 @@ def _home_with_play(constraints: ClosingEquations, dependent: tuple[int, ...], s
 def advance(system: ClosingSystem, primary: tuple[int, ...], units: Array) -> Any:
     """Return the casadi.Function (closed q (n,), p (k,)) -> q' (n,) near p, and (4,) measures of the step.
 
-    The measures are |c| after the correction, the regularity, and the sizes of the correction and of the predicted
+    The measures are |c| after the correction, the regularity, and the lengths of the correction and of the predicted
     step, in units of the joints.
     """
     q, p = casadi.SX.sym("q", len(units)), casadi.SX.sym("p", len(primary))
@@ -232,7 +232,7 @@ class Newton:
 
     @cached_property
     def _moving(self) -> list[int]:
-        """Which primary joints move a loop."""
+        """Marks of the primary joints that move a loop."""
         return [k for k, i in enumerate(self.primary) if any(i in joints for joints in self.constraints.loop_joints)]
 
     def solve(self, p: Array) -> tuple[Array, Mask]:

@@ -44,10 +44,10 @@ class MlcLink:
 
 def mlc_links(structure: LinStructure, mlc: SX) -> tuple[MlcLink, ...]:
     """Return the links of an MLC vector (count, 1), numbers or symbols; missing entries have no effect and are zero."""
-    return tuple(_link(structure, i, joint, mlc) for i, joint in enumerate(structure.joints))
+    return tuple(_make_mlc_link(structure, i, joint, mlc) for i, joint in enumerate(structure.joints))
 
 
-def _link(structure: LinStructure, i: int, joint: LinJoint, mlc: SX) -> MlcLink:
+def _make_mlc_link(structure: LinStructure, i: int, joint: LinJoint, mlc: SX) -> MlcLink:
     def of(symbol: str) -> Scalar:
         position = structure.layout.get((i, symbol))
         return 0.0 if position is None else mlc[position]

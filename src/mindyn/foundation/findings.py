@@ -123,9 +123,9 @@ FIRST_SCREEN: Final = frozenset({Kind.APPLIED_DELAY})
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A fact that the user should know, with its size and a remedy.
+    """A fact that the user should know, with its value and a remedy.
 
-    joints, value, unit  joints (or links) that it concerns, and its size: a delay of 0.018 s, a factor of -1
+    joints, value, unit  joints (or links) that it concerns, and its value: a delay of 0.018 s, a factor of -1
     message, remedy      sentences for people, without control characters; `str(finding)` joins them
     details              individual cases that the message summarises, one line each
     explained_by         kind of the finding that causes this one; only JSON then shows it

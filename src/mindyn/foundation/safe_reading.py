@@ -1,4 +1,4 @@
-"""Read files of unknown origin safely: regular files of plausible size only, with specific error messages.
+"""Read files of unknown origin safely: only regular files that are not too large, with specific error messages.
 
 The limits, which no genuine file reaches, are defined here; `MINDYN_LIMITS=off` in the environment disables those on
 sizes.

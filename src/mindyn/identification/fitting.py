@@ -62,7 +62,7 @@ def _fit_until_load_converges(experiment: Experiment, estimator: Estimator, rows
     """Repeat the fit until the load converges; each fit takes the values of the previous fit as reference of
     load-dependent friction.
 
-    The estimate stores its own values as the reference, so that a robot built from it has the same torques.
+    The estimate stores its values as the reference of the load, so that a robot built from it has the same torques.
     """
     estimate = estimator.fit(rows)
     for _ in range(MAX_REFITS):
@@ -78,7 +78,8 @@ def _fit_until_load_converges(experiment: Experiment, estimator: Estimator, rows
 def load_change(rows: Rows, estimate: Estimate) -> tuple[Array, Array]:
     """Return the squares (n,) of the change of each joint's load, and of the load itself.
 
-    The change is that from the reference of the rows to the estimate. Both are zero if no friction depends on the load.
+    The load is computed with the reference values of the rows, and with the values of the estimate. Both squares are
+    zero if no friction depends on the load.
     """
     squares = np.zeros((2, len(rows.regressor.columns)))
     if rows.regressor.friction.needs_load:

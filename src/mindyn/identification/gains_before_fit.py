@@ -63,9 +63,9 @@ def add_uncertainty_of_gains(
     assert conditioning is not None
     values = (*gains.values.tolist(), *gains.damping.tolist())
     settings = replace(estimate.settings, conditioning=replace(conditioning, gains=values))
-    slopes = _slopes(estimate, rows)
+    slopes = _gain_sensitivities(estimate, rows)
     is_finite = np.isfinite(estimate.covariance)
-    added = slopes.T @ _bounded(gains.covariance) @ slopes
+    added = slopes.T @ _bound_covariance(gains.covariance) @ slopes
     for name, deviation in zip(gains.joint_names, gains.damping_deviations, strict=False):
         viscous = [p.link_or_joint == name and p.kind == "viscous" for p in estimate.parameters]
         added[viscous, viscous] += deviation**2  # the sum of kd and viscous friction is known much better
@@ -97,7 +97,7 @@ def _has_unknown_gains(log: Log | LogScan) -> bool:
     return UNKNOWN in str(gains) or ("target_velocity" in log.signals and UNKNOWN in str(log.metadata.kd))
 
 
-def _slopes(estimate: Estimate, rows: Rows) -> Array:
+def _gain_sensitivities(estimate: Estimate, rows: Rows) -> Array:
     """Return for each joint the change (n, p) of beta if its gain doubles; zero for dropped parameters."""
     information, weights = rows.information, estimate.data.joint_weights
     if weights is None or len(weights) != len(information.factors):
@@ -115,7 +115,7 @@ def _slopes(estimate: Estimate, rows: Rows) -> Array:
     return slopes
 
 
-def _bounded(covariance: Array) -> Array:
+def _bound_covariance(covariance: Array) -> Array:
     """Return the covariance, reduced so that relative deviations are at most `MAX_RELATIVE_DEVIATION`."""
     finite = np.where(np.isfinite(covariance), covariance, 0.0)
     deviations = np.sqrt(np.maximum(np.diag(finite), 0.0))

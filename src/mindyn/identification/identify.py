@@ -97,8 +97,9 @@ def identify(
     count = count_workers(count_excerpt_rows(experiment), robot.joint_count)
     # The longest tasks are trials of settings, so that workers import the module of trials when they start.
     with workers("mindyn.identification.selection.trials", count, is_wanted=executor is None and not nothing_to_select):
-        # Settings can only be compared on torques, and gains depend on the settings: estimate the gains with
-        # preliminary settings, select, and estimate them again with the selected filters and friction.
+        # Settings can only be compared on torques, and gains, which turn currents into torques, depend on the settings:
+        # estimate the gains with preliminary settings, select, and estimate them again with the selected settings. If
+        # the logs have torques, `resolve_gains` returns the experiment itself.
         _, preliminary = resolve_gains(experiment, scale)
         choice = select(preliminary, estimator, settings, progress)
         gains, with_torques = resolve_gains(experiment, scale, choice.settings)

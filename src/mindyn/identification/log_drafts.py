@@ -69,7 +69,7 @@ def _compare_with_robot(path: Path, draft: SidecarDraft, robot: Robot) -> Sideca
     if draft.value("units.torque") in CURRENT_UNITS or draft.value("kp") == UNKNOWN:
         return draft.with_notes(UNKNOWN_ZERO)
     try:
-        samples = _samples(path, robot, draft)
+        samples = _condition_first_rows(path, robot, draft)
     except MindynError as error:
         message = f"the torque was not compared with the file's inertial parameters: {error.message}"
         return draft.with_notes(message, UNKNOWN_ZERO)
@@ -80,7 +80,7 @@ def _compare_with_robot(path: Path, draft: SidecarDraft, robot: Robot) -> Sideca
     return _compare_with_inertials(draft, robot, samples)
 
 
-def _samples(path: Path, robot: Robot, draft: SidecarDraft) -> Samples | None:
+def _condition_first_rows(path: Path, robot: Robot, draft: SidecarDraft) -> Samples | None:
     """Return samples from the beginning of the log. A torque of unknown unit and side is taken as SI at the joint."""
     assumed = {"units.torque": si_torque_unit(robot), "side.torque": "joint"}
     left = [key for key in draft.questions if key not in (*assumed, "gears")]

@@ -31,7 +31,7 @@ from mindyn.foundation.algebra.requirements import require_positive
 from mindyn.foundation.algebra.values import Array, ShortRepr
 from mindyn.foundation.errors import Code, InputError, suggest_name
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
-from mindyn.identification.runs_with_loads import LoadRegressor
+from mindyn.identification.load_regressor import LoadRegressor
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
 from mindyn.logs.servos import Servo, find_unknown_damping, find_unknown_gains
@@ -320,7 +320,7 @@ def _friction_signs(products: GainProducts, regressor: Regressor) -> Array:
     for joint, (name, S) in enumerate(zip(regressor.joint_names, products.squares, strict=True)):
         columns = [k for k, drive in enumerate(drives) if drive in ((name, "viscous"), (name, "coulomb"))]
         for viscous in columns[:1]:
-            power = float(S[viscous, columns] @ _solve(S[:-1, :-1], S[:-1, -1])[columns])
+            power = float(S[viscous, columns] @ _solve_scaled(S[:-1, :-1], S[:-1, -1])[columns])
             if abs(power) > MIN_FRICTION * np.sqrt(S[viscous, viscous] * S[-1, -1]):
                 signs[joint] = np.sign(power)
     return signs
@@ -485,27 +485,27 @@ def fit_gains(
     signs  signs (n,) of the gains up to a common sign, 0 where unknown; steps do not change signs
     """
     if start is not None:
-        return _iterate(products, start.h, fixed)
+        return _iterate_gains(products, start.h, fixed)
     known, signs = int(np.flatnonzero(np.isfinite(fixed))[0]), np.zeros(len(fixed)) if signs is None else signs
     relative = signs * (signs[known] or 1.0)
     equal = [fixed[known] * np.where(relative == 0, sign, relative) for sign in (1.0, -1.0)]
     starts = {tuple(np.where(np.isfinite(fixed), fixed, h)) for h in equal}
-    begun = [_iterate(products, np.array(h), fixed, COARSE_FLOOR) for h in starts]
-    return min((_iterate(products, rough.h, fixed) for rough in begun), key=lambda solution: solution.criterion)
+    begun = [_iterate_gains(products, np.array(h), fixed, COARSE_FLOOR) for h in starts]
+    return min((_iterate_gains(products, rough.h, fixed) for rough in begun), key=lambda solution: solution.criterion)
 
 
-def _iterate(products: GainProducts, h: Array, fixed: Array, floor: float = FINE_FLOOR) -> GainSolution:
+def _iterate_gains(products: GainProducts, h: Array, fixed: Array, floor: float = FINE_FLOOR) -> GainSolution:
     """Return the solution by Gauss-Newton steps of log |h|, with the best beta for every h [Golub & Pereyra 1973].
 
     (Steps in beta and h together would leave the curved valley in which h beta is constant.)
     """
-    current = _profile(products, h, None, floor)
+    current = _best_parameters(products, h, None, floor)
     for _ in range(MAX_STEPS):
         h_step = _gauss_newton_step(products, current, np.isnan(fixed))
         step = np.where(np.isnan(fixed), np.clip(h_step / current.h, -1.0, 1.0), 0.0)
         length, moved = 1.0, current
         while length > SHORTEST_STEP:
-            moved = _profile(products, current.h * np.exp(length * step), current.variances, floor)
+            moved = _best_parameters(products, current.h * np.exp(length * step), current.variances, floor)
             if moved.criterion < current.criterion:
                 break
             length /= 2
@@ -517,7 +517,7 @@ def _iterate(products: GainProducts, h: Array, fixed: Array, floor: float = FINE
     return current
 
 
-def _profile(products: GainProducts, h: Array, variances: Array | None, floor: float) -> GainSolution:
+def _best_parameters(products: GainProducts, h: Array, variances: Array | None, floor: float) -> GainSolution:
     """Return the best beta for h.
 
     Weights come from the residuals, which are at least `floor` times the squared signal.
@@ -526,7 +526,7 @@ def _profile(products: GainProducts, h: Array, variances: Array | None, floor: f
     used, beta = products.powers if variances is None else variances, np.zeros(S.shape[1] - 1)
     for _ in range(WEIGHTING_ROUNDS):
         weights = h / np.maximum(used, 1e-300)
-        beta = _solve(np.einsum("j,jab->ab", weights * h, S[:, :-1, :-1]), weights @ S[:, :-1, -1])
+        beta = _solve_scaled(np.einsum("j,jab->ab", weights * h, S[:, :-1, :-1]), weights @ S[:, :-1, -1])
         residual = np.column_stack([-np.outer(h, beta), np.ones(len(h))])  # s - h Y beta = [Y | s] residual
         squares = np.einsum("ja,jab,jb->j", residual, S, residual)
         used = np.maximum(squares, floor * power) / counts
@@ -543,10 +543,10 @@ def _gauss_newton_step(products: GainProducts, solution: GainSolution, is_free: 
     A = np.einsum("j,jab->ab", weights * h**2, S[:, :-1, :-1])
     A = np.block([[A, across], [across.T, np.diag(weights * is_free * (torques @ beta))]])
     right = np.concatenate([(weights * h) @ errors, weights * is_free * (errors @ beta)])
-    return _solve(A, right)[len(beta) :]
+    return _solve_scaled(A, right)[len(beta) :]
 
 
-def _solve(A: Array, right: Array) -> Array:
+def _solve_scaled(A: Array, right: Array) -> Array:
     """Return the solution of smallest norm, computed with scaled columns."""
     sizes = np.abs(np.diag(A))
     scales = np.sqrt(np.where(sizes > 0, sizes, 1.0))

@@ -152,11 +152,11 @@ def _half(address: int) -> int:
     return ctypes.c_int32.from_address(address).value
 
 
-def _word(name: str, at: str, offset: int, kind: str = "i64") -> str:
+def _load_field(name: str, at: str, offset: int, kind: str = "i64") -> str:
     return f"  %{name}_field = getelementptr i8, ptr {at}, i64 {offset}\n  %{name} = load {kind}, ptr %{name}_field"
 
 
-def _item(name: str, array: str, index: str, kind: str = "i64") -> str:
+def _load_item(name: str, array: str, index: str, kind: str = "i64") -> str:
     return f"  %{name}_at = getelementptr {kind}, ptr {array}, i64 {index}\n  %{name} = load {kind}, ptr %{name}_at"
 
 
@@ -177,11 +177,11 @@ declare i32 @memcmp(ptr, ptr, i64)
 
 define ptr @call(ptr %self, ptr %arguments, i64 %given) nounwind {{
 entry:
-{_word("words", "%self", _DATA, "ptr")}
-{_word("input_count", "%words", 16)}
-{_word("array_count", "%words", 24)}
-{_word("array_type", "%words", 32)}
-{_word("dtype", "%words", 40)}
+{_load_field("words", "%self", _DATA, "ptr")}
+{_load_field("input_count", "%words", 16)}
+{_load_field("array_count", "%words", 24)}
+{_load_field("array_type", "%words", 32)}
+{_load_field("dtype", "%words", 40)}
   %is_count_right = icmp eq i64 %given, %array_count
   br i1 %is_count_right, label %begin, label %leave
 
@@ -189,16 +189,16 @@ begin:                                   ; the first output has the dimensions o
   %table_size = mul i64 %array_count, 2
   %table = alloca i64, i64 %table_size, align 16
   %ends = alloca i64, i64 %array_count, align 16
-{_item("out", "%arguments", "%input_count", "ptr")}
-{_word("out_type", "%out", _TYPE)}
+{_load_item("out", "%arguments", "%input_count", "ptr")}
+{_load_field("out_type", "%out", _TYPE)}
   %out_is_array = icmp eq i64 %out_type, %array_type
   br i1 %out_is_array, label %batch, label %leave
 batch:
-{_word("out_ndim", "%out", _NDIM, "i32")}
+{_load_field("out_ndim", "%out", _NDIM, "i32")}
   %out_ndim64 = sext i32 %out_ndim to i64
-{_word("batch_dims", "%out", _DIMENSIONS, "ptr")}
+{_load_field("batch_dims", "%out", _DIMENSIONS, "ptr")}
 {_array_words("out_words", "%input_count")}
-{_word("out_own", "%out_words", 0)}
+{_load_field("out_own", "%out_words", 0)}
   %batch_ndim = sub i64 %out_ndim64, %out_own
   %batch_possible = icmp sge i64 %batch_ndim, 0
   br i1 %batch_possible, label %counting, label %leave
@@ -208,7 +208,7 @@ counting:
   %counted = icmp sge i64 %j, %batch_ndim
   br i1 %counted, label %arrays, label %count_one
 count_one:
-{_item("j_size", "%batch_dims", "%j")}
+{_load_item("j_size", "%batch_dims", "%j")}
   %count_next = mul i64 %count, %j_size
   %j_next = add i64 %j, 1
   br label %counting
@@ -218,26 +218,26 @@ arrays:                                  ; of each array: its type, its shape, i
   %all_kept = icmp sge i64 %k, %array_count
   br i1 %all_kept, label %compute, label %look
 look:
-{_item("array", "%arguments", "%k", "ptr")}
-{_word("type", "%array", _TYPE)}
+{_load_item("array", "%arguments", "%k", "ptr")}
+{_load_field("type", "%array", _TYPE)}
   %is_array = icmp eq i64 %type, %array_type
   br i1 %is_array, label %look_on, label %leave
 look_on:
-{_word("its_dtype", "%array", _DTYPE)}
+{_load_field("its_dtype", "%array", _DTYPE)}
   %dtype_ok = icmp eq i64 %its_dtype, %dtype
-{_word("flags", "%array", _FLAGS, "i32")}
+{_load_field("flags", "%array", _FLAGS, "i32")}
   %is_input = icmp slt i64 %k, %input_count
   %needed = select i1 %is_input, i32 {_CONTIGUOUS_ALIGNED}, i32 {_CONTIGUOUS_ALIGNED | _WRITEABLE}
   %flags_there = and i32 %flags, %needed
   %flags_ok = icmp eq i32 %flags_there, %needed
   %kind_ok = and i1 %dtype_ok, %flags_ok
 {_array_words("own_words", "%k")}
-{_word("own", "%own_words", 0)}
-{_word("size", "%own_words", 24)}
-{_word("shared", "%own_words", 32)}
-{_word("ndim", "%array", _NDIM, "i32")}
+{_load_field("own", "%own_words", 0)}
+{_load_field("size", "%own_words", 24)}
+{_load_field("shared", "%own_words", 32)}
+{_load_field("ndim", "%array", _NDIM, "i32")}
   %ndim64 = sext i32 %ndim to i64
-{_word("dims", "%array", _DIMENSIONS, "ptr")}
+{_load_field("dims", "%array", _DIMENSIONS, "ptr")}
   %extra = sub i64 %ndim64, %own
   %enough = icmp sge i64 %extra, 0
   %shape_possible = and i1 %kind_ok, %enough
@@ -262,7 +262,7 @@ shape:
   %fits = and i1 %shapes_ok, %batch_fits
   br i1 %fits, label %kept, label %leave
 kept:
-{_word("data", "%array", _DATA)}
+{_load_field("data", "%array", _DATA)}
   %stride = select i1 %alone, i64 0, i64 %size
   %entry_index = mul i64 %k, 2
   %address_at = getelementptr i64, ptr %table, i64 %entry_index
@@ -281,8 +281,8 @@ apart:                                   ; no output may lie where an input, or 
   br i1 %all_apart, label %next, label %compare
 compare:
   %i_index = mul i64 %i, 2
-{_item("i_begin", "%table", "%i_index")}
-{_item("i_end", "%ends", "%i")}
+{_load_item("i_begin", "%table", "%i_index")}
+{_load_item("i_end", "%ends", "%i")}
   %is_after = icmp uge i64 %data, %i_end
   %is_before = icmp uge i64 %i_begin, %end
   %is_apart = or i1 %is_after, %is_before
@@ -296,7 +296,7 @@ compute:
   %some = icmp sgt i64 %count, 0
   %is_batch = icmp sgt i64 %count, 1
   %which = zext i1 %is_batch to i64
-{_item("kernel", "%words", "%which", "ptr")}
+{_load_item("kernel", "%words", "%which", "ptr")}
   %has_kernel = icmp ne ptr %kernel, null
   %go = and i1 %some, %has_kernel
   br i1 %go, label %run, label %leave

@@ -77,7 +77,7 @@ class ClosedKernel(Kernel):
             return q
         rows = np.array(array, dtype=np.float64).reshape(-1, self._primary)
         if not np.isfinite(rows).all():
-            raise InputError("q: finite numbers are needed", code=Code.NOT_FINITE, subject="q")
+            raise InputError("q must be finite, got NaN or infinity", code=Code.NOT_FINITE, subject="q")
         closure = home_closure(self.robot)
         if array.ndim == 1 and self._last is not None:
             positions = closure.continue_from(self._last, rows[0])[None]

@@ -98,7 +98,7 @@ def compute_skeleton(
     shares = () if torques is None else tuple(tuple(round(float(part), 2) for part in row) for row in torques)
     return SkeletonData(
         points.shape[1],
-        _paths(robot),
+        _trace_paths(robot),
         tuple(range(len(links), len(links) + len(joints))),
         tuple(joint.kind for joint in robot.joints),
         tuple(tuple(round(float(value), 4) for value in frame) for frame in frames),
@@ -138,7 +138,7 @@ def _link_poses(model: Model, q: Array) -> list[Array]:
     return [root, *(model.forward_kinematics(q, name) for name in model.robot.link_names)]
 
 
-def _paths(robot: Robot) -> tuple[tuple[int, ...], ...]:
+def _trace_paths(robot: Robot) -> tuple[tuple[int, ...], ...]:
     """Return the paths from the root to its joints, and from every joint through its link to the next joints."""
     n = len(robot.joints)
     first = n + 1

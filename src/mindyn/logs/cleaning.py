@@ -73,7 +73,7 @@ class Cleaner:
         After late rows, keep the last rows back, because later rows may belong between them.
         """
         self.row_count += len(chunk)
-        return self._clean(self._sort_rows(self._over_midnight(self._finite(chunk))))
+        return self._clean(self._sort_rows(self._over_midnight(self._keep_finite_rows(chunk))))
 
     def rest(self) -> Iterator[Log]:
         """Yield the rows that were kept back, after the last chunk."""
@@ -82,13 +82,13 @@ class Cleaner:
             yield self._clean(waiting)
 
     def _clean(self, chunk: Log) -> Log:
-        chunk = self._unwrap_angles(self._advancing(chunk))
+        chunk = self._unwrap_angles(self._keep_advancing_rows(chunk))
         if len(chunk):
             self.last_time = float(chunk.time[-1])
         self.kept += len(chunk)
         return chunk
 
-    def _finite(self, chunk: Log) -> Log:
+    def _keep_finite_rows(self, chunk: Log) -> Log:
         good = np.isfinite(chunk.time)
         signals = {"position": chunk.q, "velocity": chunk.qd, "acceleration": chunk.qdd, "torque": chunk.tau}
         signals |= {"target": chunk.target, "target velocity": chunk.target_velocity, "motor position": chunk.motor_q}
@@ -128,7 +128,7 @@ class Cleaner:
         self._waiting = chunk.take(slice(end, None))
         return chunk.take(slice(0, end))
 
-    def _advancing(self, chunk: Log) -> Log:
+    def _keep_advancing_rows(self, chunk: Log) -> Log:
         if self._later:
             chunk = replace(chunk, time=chunk.time + self._later)
         steps = np.diff(chunk.time, prepend=self.last_time)

@@ -12,12 +12,12 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.logs.log import Log
 
 CONSTANT_TORQUE_RANGE: Final = 1e-6
-"""Range of a torque relative to its size, up to which it counts as constant. Rates: f 0 of 100, m 0 of 100
+"""Range of a torque relative to its largest magnitude, up to which it counts as constant. Rates: f 0 of 100, m 0 of 100
 (constant)."""
 
 
 def is_constant(tau: Array) -> NDArray[np.bool_]:
-    """Return (n,) whether each torque of (N, n) never changes."""
+    """Return which torques (n,) of (N, n) never change."""
     return np.asarray(np.ptp(tau, axis=0) <= CONSTANT_TORQUE_RANGE * np.abs(tau).max(axis=0))
 
 

@@ -127,7 +127,7 @@ class DelayScan:
 
 
 def _keeps_sign(speed: Array, reach: int) -> NDArray[np.bool_]:
-    """Return (N,) whether a speed has the same sign from `reach` rows before each row to `reach` rows after it."""
+    """Return the rows (N,) around which a speed has one sign, from `reach` rows before to `reach` rows after."""
     turns = np.concatenate([[0], np.cumsum(np.diff(np.sign(speed)) != 0)])
     padded = np.pad(turns, reach, mode="edge")
     return np.asarray(padded[2 * reach :] == padded[: len(turns)])

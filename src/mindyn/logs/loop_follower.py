@@ -149,7 +149,7 @@ class LoopFollower:
             q, reached = closure.follow(p, here)
             if not reached.all():
                 row = int(np.argmin(reached))
-                raise self._lost(closure, p[row], rows[first + row])
+                raise self._lost_loop_error(closure, p[row], rows[first + row])
             positions.append(q)
             here = q[-1]
         return np.concatenate(positions)
@@ -166,7 +166,7 @@ class LoopFollower:
             k = int(np.argmax(passed))
             raise self._dead_point_error(q[k], rows[k], rows[k + 1])
 
-    def _lost(self, closure: LoopClosure, p: Array, row: int) -> LogError:
+    def _lost_loop_error(self, closure: LoopClosure, p: Array, row: int) -> LogError:
         if closure.find_reachable(p[None])[1][0]:
             return self._dead_point_error(p, row - 1, row)
         why = closure.newton.unreachable_error(p)

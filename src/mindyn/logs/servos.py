@@ -24,9 +24,11 @@ TYPICAL_RATIOS: Final = (0.06, 0.03, 0.0015)
 class Servo:
     """Gains of the position servos of a robot, at the joints in SI units.
 
-    kp, kd   (n,) gains; if kp is unknown, kp = 1 and kd = 0, and the torque is a signal with an unknown gain delay_s
-    time from the stamp of a target to its effect, s limit    (n,) largest |tau|; infinity without a limit is_held
-    whether targets are held until the next row; delay_s then does not include the half row by which this delays them
+    kp, kd   (n,) gains; if kp is unknown, kp = 1 and kd = 0, and the torque is a signal with an unknown gain
+    delay_s  time from the stamp of a target to its effect, s
+    limit    (n,) largest |tau|; infinity without a limit
+    is_held  whether targets are held until the next row; delay_s then does not include the half row by which this
+             delays them
     """
 
     kp: Array

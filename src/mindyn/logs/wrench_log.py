@@ -155,7 +155,7 @@ class WrenchLog(ShortRepr):
             object.__setattr__(self, what, array)
         if (self.rotation is None) == (self.q is None):
             raise LogError(
-                f"{self.name} needs the attitude of the sensor, or the joint positions of the robot, not both or none",
+                f"{self.name} needs either the sensor's attitude or the joint positions of the robot",
                 hint='set columns.orientation = ["qx", "qy", "qz", "qw"], or columns.joints = "q{i}" with a robot',
                 code=Code.MISSING_VALUE,
                 subject="orientation",
@@ -243,7 +243,7 @@ def read_wrench_log(
 def _seconds(stamps: Array, known: bool) -> Array:
     """Return the time (s) since the first row.
 
-    If the unit is unknown, the size of stamps since 1970 determines it: s, ms, us or ns.
+    If the unit is unknown, the magnitude of stamps since 1970 determines it: s, ms, us or ns.
     """
     unit = next((unit for size, unit in _EPOCH_UNITS if stamps[0] > size), 1.0)
     return np.asarray((stamps - stamps[0]) * (1.0 if known else unit))

@@ -66,7 +66,7 @@ def _read_data() -> dict[str, Any]:
 
 
 def reproduce() -> Reproduction:
-    """Reproduce every table with numbers."""
+    """Reproduce every table that contains numbers."""
     data, tilted = _read_data(), rounded_puma()
     reduced_puma, reduced_five_bar = reduce_arms()
     puma, arm = reduced_puma.robot, reduced_five_bar.robot
@@ -84,7 +84,7 @@ def reproduce() -> Reproduction:
                 published=True,
             ),
             _pattern("Table 5: independent parameters of the PUMA 560", data["table5"], tilted),
-            *_vectors(tilted, data),
+            *_eigenvector_table(tilted, data),
             _errors(
                 "Table 10: five-bar arm, torque errors of reduced models",
                 data["table10"],
@@ -222,7 +222,7 @@ def _pattern(title: str, pattern: dict[str, Sequence[Any]], robot: Robot) -> Pap
     return PaperTable(f"{title} ({len(printed)})", "every mark", tuple(rows), note)
 
 
-def _vectors(robot: Robot, data: dict[str, Any]) -> list[PaperTable]:
+def _eigenvector_table(robot: Robot, data: dict[str, Any]) -> list[PaperTable]:
     base = numeric_base(robot, priority=default_priority(robot))
     by_table = {"7": essential_space(robot).vector(robot.phi), "8": base.embedding @ (base.matrix @ robot.phi)}
     tables = []

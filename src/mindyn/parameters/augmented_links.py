@@ -79,11 +79,11 @@ def upright_links(robot: Robot) -> tuple[AugmentedLink, ...]:
 
 def far_joints(robot: Robot) -> tuple[str, ...]:
     """Return the joints whose frame is far away because two revolute axes are nearly parallel."""
-    skeleton = _skeleton(robot)
+    skeleton = _without_prismatic_joints(robot)
     return () if skeleton is None else modified_dh(skeleton).far
 
 
-def _skeleton(robot: Robot) -> Robot | None:
+def _without_prismatic_joints(robot: Robot) -> Robot | None:
     """Return the robot with revolute joints only, all prismatic joints fixed at q = 0; None if all joints are
     prismatic.
     """
@@ -96,7 +96,7 @@ def yoshida_frames(robot: Robot) -> list[Pose]:
 
     If axes n-1 and n are parallel the foot is free: o_n is then the DH origin, which keeps the frames of the source.
     """
-    skeleton = _skeleton(robot)
+    skeleton = _without_prismatic_joints(robot)
     if skeleton is None:
         return []
     dh = modified_dh(skeleton)
@@ -127,7 +127,7 @@ def augment_links(robot: Robot, frames: list[Pose]) -> tuple[AugmentedLink, ...]
     turning = [i for i, joint in enumerate(robot.joints) if joint.kind == "revolute"]
     bounds = [-1, *turning, len(robot.joints)]
     homes = [IDENTITY, *frames]
-    bodies = _bodies(robot, homes, bounds)
+    bodies = _link_moments(robot, homes, bounds)
     links = []
     for n, frame in enumerate(homes):
         length, next_axis = step_to_next(homes[n:] if n else [frame])
@@ -142,7 +142,7 @@ def augment_links(robot: Robot, frames: list[Pose]) -> tuple[AugmentedLink, ...]
     return tuple(links)
 
 
-def _bodies(robot: Robot, homes: list[Pose], bounds: list[int]) -> list[Moments]:
+def _link_moments(robot: Robot, homes: list[Pose], bounds: list[int]) -> list[Moments]:
     """Return the moments of every link, in frame n of the revolute link that it is or on which it slides."""
     number = np.searchsorted(bounds[1:], np.arange(len(robot.joints)), side="right")
     axes = home_axes(robot)

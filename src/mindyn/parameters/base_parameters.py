@@ -57,7 +57,7 @@ def format_sum(parts: Iterable[tuple[float, str]], join: str, within: float = DI
 
 
 PRINT_NOISE = 1e-10
-"""Coefficients this close to 0, 1 or a half are shown as such; shown coefficients are never used in computations."""
+"""Coefficients this close to 0, 1/2 or 1 are printed as these numbers; printed coefficients are never computed with."""
 
 EQUAL_SPACES = 1e-8
 """Two base sets span the same space if the residual of one in the other is smaller, relative to its rows."""
@@ -167,7 +167,7 @@ class BaseParameters(NotebookDisplay):
 
     @property
     def values(self) -> Array:
-        """beta (count,) of the robot's own parameters."""
+        """beta (count,) that follows from the robot's standard parameters."""
         return np.asarray(self.matrix @ all_parameters(self.robot, with_drives=self.with_drives))
 
     @property

@@ -3,7 +3,7 @@
 Standard parameters are the reference. This module does not reduce, trace, round or regroup anything: it uses NumPy, the
 frames of the robot file, and the wrench of each link. A base set is correct if its torques equal those of the standard
 parameters for random consistent links, at a few random states. The error of each joint must be at most
-MAX_RELATIVE_ERROR times the sum of the sizes of its terms, sum_k |Y_ik phi_k|.
+MAX_RELATIVE_ERROR times the sum of the absolute values of its terms, sum_k |Y_ik phi_k|.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mindyn.robots.robot import Robot
 from mindyn.robots.scale import length_unit
 
 MAX_RELATIVE_ERROR: Final = 1e-9
-"""Largest error of a joint's torque relative to the sum of the sizes of its terms."""
+"""Largest error of a joint's torque relative to the sum of the absolute values of its terms."""
 
 SAMPLING_MARGIN: Final = 10.0
 """A few states may underestimate the error. To pass, the error must therefore be smaller than MAX_RELATIVE_ERROR by

@@ -179,7 +179,7 @@ def find_parallelogram_arm(robot: Robot, home: Array) -> ParallelogramArm:
         raise _unsupported_structure(robot, "not all joints are revolute")
     if not robot.gravity.any():
         raise _unsupported_structure(robot, "it has no gravity")
-    trunk, tail = robot.path(polygon.links[0]), _tail(robot, polygon)
+    trunk, tail = robot.path(polygon.links[0]), _links_after(robot, polygon)
     if hanging := set(range(len(robot.joints))) - {*trunk, *polygon.links, *tail}:
         raise _unsupported_structure(
             robot, f"link {robot.links[min(hanging)].name!r} is not part of the main chain or the loop"
@@ -195,7 +195,7 @@ def find_parallelogram_arm(robot: Robot, home: Array) -> ParallelogramArm:
     return ParallelogramArm(_main_chain(robot, poses, chain, axes), (*chain, ring[3], ring[2]), xi, along)
 
 
-def _tail(robot: Robot, polygon: Polygon) -> tuple[int, ...]:
+def _links_after(robot: Robot, polygon: Polygon) -> tuple[int, ...]:
     """Return link xi + 1 and the links after it: the branch that has further links, or the first branch if none has."""
     ring = set(polygon.links[1:])
     ends = [link for link in polygon.links[1:] if any(child not in ring for child in robot.children[link])]

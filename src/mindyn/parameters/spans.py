@@ -239,7 +239,7 @@ def _compress_columns(columns: Array) -> Array:
 
 
 class _SpanJoint:
-    """Joint i with its incoming spans: its own forms z.I.z and z.I.v, and the forms that its motion changes."""
+    """Joint i with its incoming spans: the forms z.I.z and z.I.v of its axis, and the forms that its motion changes."""
 
     def __init__(self, kind: JointKind, index: int, arriving: Spans) -> None:
         self.kind, self.index, self.arriving = kind, index, arriving

@@ -3,10 +3,10 @@
 Blocks of time have different noise. On another motion, a model must also predict other speeds, loads and postures. Rows
 are therefore grouped in four ways. Each way uses one number per row:
 
-    speed      root mean square of the joint speeds, each relative to its own root mean square
-    load       root mean square of the predicted torques, each relative to its own; measured torques would group rows by
-    noise posture    first principal component of the positions, each relative to its own deviation direction  sign of
-    the speed along the first principal component of the speeds
+    speed      root mean square over joints of the speed, relative to the joint's root mean square over all rows
+    load       the same of the predicted torque; measured torques would group rows by their noise
+    posture    first principal component of the positions, each relative to the joint's standard deviation
+    direction  sign of the speed along the first principal component of the speeds
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mindyn.logs.samples import Samples
 
 Condition = Literal["speed", "load", "posture", "direction"]
 LEVELS: Final = 4
-"""Groups of equal size for speed, load and posture."""
+"""Number of groups for speed, load and posture; each has equally many rows."""
 
 
 class Grouping(NamedTuple):
@@ -42,13 +42,13 @@ class Grouping(NamedTuple):
 def group_by_conditions(samples: Samples, load: Array) -> list[Grouping]:
     """Return the groups of each condition that differs between rows; `load` (N, n) are predicted torques."""
     speed, torque = _mean_size(samples.qd), _mean_size(load)
-    posture = _principal(samples.q - samples.q.mean(axis=0))
-    along = _principal(samples.qd)
+    posture = _principal_component(samples.q - samples.q.mean(axis=0))
+    along = _principal_component(samples.qd)
     last = LEVELS - 1
     groupings = [
-        Grouping("speed", _levels(speed), LEVELS, (last,)),
-        Grouping("load", _levels(torque), LEVELS, (last,)),
-        Grouping("posture", _levels(posture), LEVELS, (0, last)),
+        Grouping("speed", _equal_levels(speed), LEVELS, (last,)),
+        Grouping("load", _equal_levels(torque), LEVELS, (last,)),
+        Grouping("posture", _equal_levels(posture), LEVELS, (0, last)),
         Grouping("direction", (along > 0).astype(np.int64), 2, (0, 1)),
     ]
     return [grouping for grouping in groupings if len(np.unique(grouping.labels)) == grouping.groups]
@@ -66,7 +66,7 @@ def _mean_size(values: Array) -> Array:
     )
 
 
-def _principal(values: Array) -> Array:
+def _principal_component(values: Array) -> Array:
     """Return the first principal component (N,) of values, where each joint is relative to its own root mean square."""
     sizes = np.sqrt((values**2).mean(axis=0))
     scaled = values[:, sizes > 0] / sizes[sizes > 0]
@@ -75,7 +75,7 @@ def _principal(values: Array) -> Array:
     return np.asarray(scaled @ np.linalg.eigh(scaled.T @ scaled)[1][:, -1])
 
 
-def _levels(values: Array) -> NDArray[np.int64]:
-    """Return the level (N,) of each value; all levels have equally many rows."""
+def _equal_levels(values: Array) -> NDArray[np.int64]:
+    """Divide values (N,) into levels with equally many rows; return the level of each value."""
     ends = np.quantile(values, np.arange(1, LEVELS) / LEVELS)
     return np.searchsorted(ends, values, side="right").astype(np.int64)

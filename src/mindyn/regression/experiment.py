@@ -170,7 +170,7 @@ class Experiment(NotebookDisplay):
         return kept.get(key, lambda: condition(self.robot, list(self.logs), key))
 
     def stream(self, conditioning: Conditioning | None = None) -> SampleStream:
-        """Return the same samples block by block, without keeping them."""
+        """Return the samples that `samples` returns, but block by block and without keeping them."""
         return condition_stream(self.robot, list(self.logs), conditioning or Conditioning())
 
     def regressor(self, settings: EquationSettings, base: BaseParameters | None = None) -> Regressor:

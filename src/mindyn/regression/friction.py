@@ -113,7 +113,7 @@ class Friction:
         return any(name in LOAD_SHAPES for name in self.shapes)
 
     def law(self, shape: str) -> FrictionLaw:
-        """Return the law of a shape."""
+        """Return the friction law with the name of a shape."""
         return next((law for law in self.laws if law.name == shape), None) or FRICTION_LAWS[shape]
 
     @property

@@ -62,7 +62,7 @@ def block_counts(rows: Sequence[int]) -> list[int]:
 
 
 def group_evenly(items: Sequence[Item], count: int) -> list[list[Item]]:
-    """Split items into `count` contiguous groups of nearly equal size; if there are fewer items, one group for each
+    """Split items into `count` contiguous groups of nearly equal length; if there are fewer items, one group for each
     item.
     """
     groups: dict[int, list[Item]] = {}
@@ -82,7 +82,7 @@ def split_into_blocks(
     labels = np.repeat(np.arange(count), [stop - start for start, stop in spans])
     factors = _factors(regressor, SampleSegment(samples, range(rows)), settings, labels, count)
     return [
-        Block(log, span, None, information, _reach(samples, slice(*span)))
+        Block(log, span, None, information, _position_extremes(samples, slice(*span)))
         for span, information in zip(spans, factors, strict=True)
     ]
 
@@ -94,7 +94,9 @@ def blocks_by_label(
     require_joints(regressor, samples)
     factors = _factors(regressor, SampleSegment(samples, range(len(samples))), settings, labels, count)
     return tuple(
-        Block(-1, (0, int((labels == k).sum())), (k + 0.5) / count, information, _reach(samples, labels == k))
+        Block(
+            -1, (0, int((labels == k).sum())), (k + 0.5) / count, information, _position_extremes(samples, labels == k)
+        )
         for k, information in enumerate(factors)
     )
 
@@ -109,7 +111,7 @@ def split_stream_into_blocks(
         log = _log_of(stream, piece)
         before = [block for block in blocks if block.log == log]
         first = before[-1].span[1] if before else 0
-        added = list(_parts(regressor, piece, settings, log, first))
+        added = list(_split_stream(regressor, piece, settings, log, first))
         waiting = before + added
         while len(waiting) > 2 * BLOCKS:
             waiting = [_join_blocks(waiting[k : k + 2]) for k in range(0, len(waiting), 2)]
@@ -117,7 +119,7 @@ def split_stream_into_blocks(
     return blocks
 
 
-def _parts(
+def _split_stream(
     regressor: Regressor, piece: SampleSegment, settings: EquationSettings, log: int, first: int
 ) -> Iterator[Block]:
     """Yield the rows of one segment of a stream in blocks of at most `FIRST_LENGTH` samples."""
@@ -126,7 +128,7 @@ def _parts(
     count = len(range(0, len(inner), FIRST_LENGTH))
     for k, information in enumerate(_factors(regressor, piece, settings, labels, count)):
         begin, end = k * FIRST_LENGTH, min((k + 1) * FIRST_LENGTH, len(inner))
-        reach = _reach(samples, slice(inner.start + begin, inner.start + end))
+        reach = _position_extremes(samples, slice(inner.start + begin, inner.start + end))
         yield Block(log, (first + begin, first + end), None, information, reach)
 
 
@@ -155,7 +157,7 @@ def _factors(
     return [information_of(regressor, joints, number) for number in range(count)]
 
 
-def _reach(samples: Samples, rows: NDArray[np.bool_] | slice) -> Array:
+def _position_extremes(samples: Samples, rows: NDArray[np.bool_] | slice) -> Array:
     q = samples.q[rows]
     if not len(q):
         return np.stack([np.full(q.shape[1], np.inf), np.full(q.shape[1], -np.inf)])

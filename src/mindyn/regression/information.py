@@ -65,7 +65,7 @@ class Triangle:
         self.width = width
         self.rows = 0
         self._factor: Array | None = np.zeros((width, width))
-        self._basis: _Basis | None = None
+        self._product_basis: _Basis | None = None
 
     @property
     def R(self) -> Array:
@@ -73,19 +73,19 @@ class Triangle:
         from scipy.linalg.lapack import dpotrf
 
         if self._factor is None:
-            assert self._basis is not None
-            L, info = dpotrf(self._basis.sums)
+            assert self._product_basis is not None
+            L, info = dpotrf(self._product_basis.sums)
             _require_factored(info, "dpotrf")
-            self._factor = np.triu(L) @ self._basis.T
+            self._factor = np.triu(L) @ self._product_basis.T
         return self._factor
 
     def append(self, parts: Sequence[Array], faded: float = 1.0) -> None:
         """Append rows, given as arrays (N, .) of adjacent columns. Earlier rows get the weight faded^2."""
         if not (count := len(parts[0])):
             return
-        fewest = FEWEST if self._basis else FEWEST_FOR_BASIS
+        fewest = FEWEST if self._product_basis else FEWEST_FOR_BASIS
         if faded != 1.0 or count < fewest or not self._add_products(parts):
-            self._factor, self._basis = _reflect(self.R * faded, parts), None
+            self._factor, self._product_basis = _reflect(self.R * faded, parts), None
         self.rows += count
 
     def _add_products(self, parts: Sequence[Array]) -> bool:
@@ -93,7 +93,7 @@ class Triangle:
 
         Return False, without a change, if sums of products would be inaccurate.
         """
-        basis = self._basis or _basis(self.R)
+        basis = self._product_basis or _product_basis(self.R)
         if basis is None:
             return False
         buffer, sums = _row_buffer(self.width), basis.sums.copy()
@@ -107,9 +107,9 @@ class Triangle:
         if not (sums.diagonal() < LARGEST_GROWTH * basis.first).all():  # also if an entry is not a number
             if self._factor is not None:
                 return False
-            _, self._basis = self.R, None  # by what came since the basis was made they may be alike
+            _, self._product_basis = self.R, None  # by what came since the basis was made they may be alike
             return self._add_products(parts)
-        self._basis, self._factor = basis._replace(sums=sums), None
+        self._product_basis, self._factor = basis._replace(sums=sums), None
         return True
 
 
@@ -124,7 +124,7 @@ def _row_buffer(width: int) -> Array:
 _own = threading.local()
 
 
-def _basis(R: Array) -> _Basis | None:
+def _product_basis(R: Array) -> _Basis | None:
     """Return the basis in which products of columns may be summed; None if there is no such basis."""
     from scipy.linalg.lapack import dtrtri, dtrtrs
 
@@ -332,7 +332,7 @@ def add_information(parts: Sequence[Information]) -> Information:
     first = parts[0]
     if any((part.joint_names, part.names) != (first.joint_names, first.names) for part in parts):
         raise InputError(
-            "information of different joints or parameters cannot be combined",
+            "information of different joints or parameters cannot be added: robot, base set or friction differ",
             code=Code.DISAGREEMENT,
             subject="information",
         )

@@ -113,17 +113,19 @@ def integrate_rows(rows: Rows, how: Integration) -> Rows:
         integrated.row(samples, interval, None if directions is None else directions[interval], how.torque)
         for interval in taken
     ]
-    usable = np.array([_usable(samples, interval, how.form) for interval in taken])
+    usable = np.array([_are_usable(samples, interval, how.form) for interval in taken])
     _require_enough(*integrated.of_rows, usable)
     blocks = [
-        _block(integrated, np.stack(equations[part]), usable[part], taken[part])
+        _interval_rows(integrated, np.stack(equations[part]), usable[part], taken[part])
         for a, b in pairwise(np.linspace(0, len(taken), min(BLOCKS, len(taken)) + 1).astype(int))
         for part in [slice(int(a), int(b))]
     ]
     return rows.with_blocks(blocks, "mean torque" if how.form == "momentum" else "mean power")
 
 
-def _block(integrated: IntegratedRegressor, rows: Array, usable: NDArray[np.bool_], taken: Sequence[slice]) -> Block:
+def _interval_rows(
+    integrated: IntegratedRegressor, rows: Array, usable: NDArray[np.bool_], taken: Sequence[slice]
+) -> Block:
     """Return the rows (k, n or 1, p + 1) of consecutive intervals."""
     names, columns = integrated.of_rows
     factors = tuple(triangle_of(rows[usable[:, i], i][:, [*part, -1]]) for i, part in enumerate(columns))
@@ -132,8 +134,8 @@ def _block(integrated: IntegratedRegressor, rows: Array, usable: NDArray[np.bool
     return Block(0, (taken[0].start, taken[-1].stop), None, information, np.full((2, len(names)), np.nan))
 
 
-def _usable(samples: Samples, taken: slice, form: Form) -> NDArray[np.bool_]:
-    """Return (n,), or (1,) for the energy, whether all rows of the interval may be used in a fit."""
+def _are_usable(samples: Samples, taken: slice, form: Form) -> NDArray[np.bool_]:
+    """Return whether a fit may use all rows of the interval: (n,) for each joint, or (1,) for the energy."""
     if samples.usable is None:
         return np.ones(samples.q.shape[1] if form == "momentum" else 1, dtype=np.bool_)
     whole = np.asarray(samples.usable[taken].all(axis=0))
@@ -178,7 +180,7 @@ class IntegratedRegressor:
                 code=Code.UNSUPPORTED,
                 subject="friction",
             )
-        momentum, drift = _functions(torque, 1.0 if form == "momentum" else 0.5)
+        momentum, drift = _momentum_functions(torque, 1.0 if form == "momentum" else 0.5)
         kernel = make_kernel(torque.robot, drift, compact=["Y"], matrices=["Y"])
         shaped = Regressor(torque.robot, torque.friction, torque.base, kernel)
         return IntegratedRegressor(torque, form, make_kernel(torque.robot, momentum, matrices=["Y"]), shaped)
@@ -209,7 +211,7 @@ class IntegratedRegressor:
         return rows * samples.rate_hz / (len(q) - 1)
 
 
-def _functions(torque: Regressor, share: float) -> tuple[Any, Any]:
+def _momentum_functions(torque: Regressor, share: float) -> tuple[Any, Any]:
     """Return (q, qd) -> Y_p and (q, qd, qdd) -> Y_0 - share Mdot, which does not depend on qdd.
 
     If loops are solved, q has all joints, and the closure is a further output of each function.

@@ -198,9 +198,9 @@ class Regressor:
         return joint_parts
 
     def column_keys(self, joint: int) -> list[Hashable]:
-        """Return a key for each column of a joint.
+        """Return a key for each column of a joint, by which columns of several regressors are compared.
 
-        Regressors with other friction have the same key for the same column.
+        Columns of regressors with different friction models have equal keys if they are equal functions of the motion.
         """
         friction, start, stop = self.friction, *self._starts[joint : joint + 2]
         dry = {place for place, *_ in (*self._coulomb, *self.varying_coulomb)}
@@ -270,7 +270,7 @@ class Regressor:
         ]
 
     def _coulomb_places(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> list[tuple[int, int, float]]:
-        """Return the places of Coulomb columns in the compact output, with their drive and weight."""
+        """Return the indices of Coulomb columns in the compact output, with their drive and weight."""
         places = []
         for k, column in self._coulomb_columns().items():
             for joint in np.flatnonzero(self._matrix[k]):

@@ -48,7 +48,7 @@ def gather(
     """Return the R factors of all rows.
 
     cutoff_hz   zero-phase low-pass filter of columns and torque ("parallel filter"); the ends of segments are excluded
-    decimation  keep one of this many rows of a segment
+    decimation  keep every n-th row of a segment
     row_weight  for joint i and its rows [Y_i | tau_i] (N, p_i + 1), the weights (N,) of their squared residuals
     """
     joints = [[Triangle(regressor.width(i) + 1)] for i in range(regressor.joint_count)]
@@ -143,7 +143,7 @@ def _overlapping(blocks_of_stream: Iterable[Samples], reach: int) -> Iterator[Sa
     for block in chain(blocks_of_stream, (None,)):
         waiting += [] if block is None else [block]
         while waiting and (block is None or sum(map(len, waiting[1:])) >= reach):
-            yield _between(before, waiting[0], waiting[1:], reach, begun)
+            yield _with_overlap(before, waiting[0], waiting[1:], reach, begun)
             held = join_samples([waiting[0]] if before is None else [before, waiting[0]])
             cut = max(0, len(held) - reach)
             start = int(np.searchsorted(held.segments, held.segments[cut]))
@@ -151,7 +151,9 @@ def _overlapping(blocks_of_stream: Iterable[Samples], reach: int) -> Iterator[Sa
             before, waiting = held.take(slice(cut, None)), waiting[1:]
 
 
-def _between(before: Samples | None, block: Samples, after: list[Samples], reach: int, begun: int) -> SampleSegment:
+def _with_overlap(
+    before: Samples | None, block: Samples, after: list[Samples], reach: int, begun: int
+) -> SampleSegment:
     start = 0 if before is None else len(before)
     parts = [*([] if before is None else [before]), block, *after]
     whole = join_samples(parts).take(slice(start + len(block) + reach))
@@ -181,7 +183,7 @@ def blocks(
         count = len(range(*taken.indices(last)))
         if len(room) < count:
             room = np.empty((count, *room.shape[1:]))
-        parts = _parts(regressor, piece.samples, directions, taken, cutoff_hz, room[:count])
+        parts = _filter_torque_and_columns(regressor, piece.samples, directions, taken, cutoff_hz, room[:count])
         for at in range(0, len(kept), FACTORED_ROWS):
             rows = np.asarray(kept[at : at + FACTORED_ROWS])
             chosen = slice(
@@ -195,7 +197,7 @@ def find_directions(regressor: Regressor, samples: Samples) -> Array | None:
     return regressor.directions(regressor.positions(samples), samples.qd, samples.segments, samples.rate_hz)
 
 
-def _runs(piece: SampleSegment, decimation: int) -> Iterator[tuple[int, int]]:
+def _even_sequences(piece: SampleSegment, decimation: int) -> Iterator[tuple[int, int]]:
     """Return the first row and the row after the last for each sequence of evenly spaced rows."""
     meant = piece.inner
     if decimation == 1:
@@ -220,7 +222,7 @@ def windows(
     """
     if cutoff_hz is None:
         size = FACTORED_ROWS * decimation
-        for first, last in _runs(piece, decimation):
+        for first, last in _even_sequences(piece, decimation):
             for start in range(first, last, size):
                 stop = min(start + size, last)
                 yield Window(start, stop, range(start, stop, decimation))
@@ -249,7 +251,7 @@ def _filter_windows(
         yield Window(first, last, range(start + after, min(start + size, end), decimation))
 
 
-def _parts(
+def _filter_torque_and_columns(
     regressor: Regressor,
     samples: Samples,
     directions: Array | None,

@@ -142,7 +142,7 @@ class Rows:
         return self.blocks if line is None or not line.repeated else self.blocks_along(line.times, line.length_s)
 
     def folds(self, count: int = FOLDS) -> list[Information]:
-        """Return `independent_blocks` in `count` contiguous groups of nearly equal size; fewer if blocks are few."""
+        """Return `independent_blocks` in `count` contiguous groups of nearly equal length; fewer if blocks are few."""
         groups = group_evenly([block.information for block in self.independent_blocks], count)
         parts = [add_information(group) for group in groups]
         return [part for part in parts if sum(part.counts)]
@@ -453,7 +453,12 @@ def list_logs(data: object) -> list[Log | LogScan] | None:
     if not isinstance(data, (list, tuple)) or (data and isinstance(data[0], Samples)):
         return None
     if not data:
-        raise InputError("no log was given", code=Code.MISSING_VALUE, subject="logs")
+        raise InputError(
+            "no log was given, only an empty list",
+            hint="did a search for files match none?",
+            code=Code.MISSING_VALUE,
+            subject="logs",
+        )
     if others := [item for item in data if not isinstance(item, (Log, LogScan))]:
         raise InputError(
             f"{type(others[0]).__name__} is not a log",

@@ -111,7 +111,11 @@ def _sort_depth_first(links: Mapping[str, Link], joints: Sequence[AnyJoint]) -> 
         )
     roots = [name for name in links if name not in children]
     if not roots:
-        raise RobotError("the links form a cycle: every link is the child of a joint", subject=next(iter(links)))
+        raise RobotError(
+            "the links form a cycle: every link is the child of a joint",
+            hint="remove the joint that closes the cycle, and describe it as a [[loop]] (mindyn's TOML format)",
+            subject=next(iter(links)),
+        )
     if len(roots) > 1:
         raise RobotError(
             f"a robot must have one root link; these links have no parent: {list_names(roots)}",
@@ -190,7 +194,7 @@ def transform_link(link: Link, X: Pose) -> Link:
 def _merge_links(
     places: Sequence[str], links: Mapping[str, Link], carrier: Carriers, order: Sequence[AnyJoint]
 ) -> dict[str, Link]:
-    """Merge each place (the root or a moving link) with the links that it carries rigidly into one rigid body."""
+    """Merge the root and each moving link with the links that they carry rigidly, each into one rigid body."""
     parts: dict[str, list[str]] = {place: [] for place in places}
     for name, (place, _) in carrier.items():
         parts[place].append(name)

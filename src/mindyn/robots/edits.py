@@ -93,7 +93,7 @@ def _only_tip(robot: Robot, option: str) -> str:
 
     If there are several, raise `InputError` with the name of the option that selects one.
     """
-    tips = _tips(robot)
+    tips = _tip_links(robot)
     if len(tips) != 1:
         message = f"robot {robot.name!r} has several last links: {list_names(tips)}"
         hint = f'pass {option}="{tips[0]}"{" (--link)" if option == "link" else ""}'
@@ -101,7 +101,7 @@ def _only_tip(robot: Robot, option: str) -> str:
     return tips[0]
 
 
-def _tips(robot: Robot) -> list[str]:
+def _tip_links(robot: Robot) -> list[str]:
     """Return the links that have no child joint and are not held by a loop.
 
     If loops hold all of them, return all links without a child joint.

@@ -173,9 +173,9 @@ class FrictionLaw:
         Parameters
         ----------
         u, s : str
-            Formulas of the speed and its direction.
+            Formulas to insert for the speed and for its direction, such as "qd" and "sign(qd)".
         load : str, default "load"
-            Formula of the load.
+            Formula to insert for the load.
 
         Returns
         -------

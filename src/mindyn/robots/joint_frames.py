@@ -316,7 +316,7 @@ class DhRow:
 
     @property
     def pose(self) -> Pose:
-        """Step at q = 0."""
+        """Pose of the frame relative to its parent frame at q = 0."""
         turned = Pose(rot_z(*cos_sin(self.gamma))) @ Pose(None, (0, 0, self.b))
         tilted = turned @ Pose(rot_x(*cos_sin(self.alpha)), (self.a, 0, 0))
         return tilted @ Pose(rot_z(*cos_sin(self.theta))) @ Pose(None, (0, 0, self.d))

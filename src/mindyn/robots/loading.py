@@ -31,7 +31,7 @@ from mindyn.robots.urdf_reader import read_urdf
 
 BUNDLED_NAME: Final = re.compile(r"(zoo/)?\w+")
 RootJoint = Literal["fixed", "floating"]
-"""Whether the root is the world, or moves freely in it."""
+"""Whether the root is fixed to the world, or moves freely."""
 
 
 def bundled_robots() -> tuple[str, ...]:

@@ -123,7 +123,7 @@ class Link(Value):
         Returns
         -------
         Consistency
-            Status and the violated condition.
+            Status of the check, and the condition that is violated.
         """
         return check_consistency(self.phi)
 

@@ -68,7 +68,7 @@ class Robot(Value, NotebookDisplay):
     findings : tuple of Finding
         Assumptions and changes of the reader, and nearly parallel axes.
     selection : Selection
-        Joints held and chain cut from the description.
+        Joints that are held, and the chain that was selected from the description.
     file : str
         Bundled name or absolute path of the file that the robot was loaded from, or "".
 

@@ -1,4 +1,4 @@
-"""Read robot files safely: limit their size, reject XML entities, and name the place of every invalid number."""
+"""Read robot files safely: limit their size, reject XML entities, and name the file entry of every invalid number."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def tabulate_joints(robot: Robot) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [("", "joint", "type", "range", "mass [kg]", "physical")]
     for number, (joint, link) in enumerate(zip(robot.joints, robot.links, strict=True), 1):
         mass = "unknown" if link.phi is None else f"{mass_com_inertia(link.phi)[0]:.5g}"
-        rows.append((str(number), joint.name, joint.kind, _range(joint), mass, link.consistency().status))
+        rows.append((str(number), joint.name, joint.kind, _format_range(joint), mass, link.consistency().status))
     return rows
 
 
@@ -129,7 +129,7 @@ def _pose(pose: Pose) -> tuple[str, str]:
     return _vector(pose.translation), _vector(np.degrees(rpy_from_rotation(pose.rotation)).round(6))
 
 
-def _range(joint: Joint) -> str:
+def _format_range(joint: Joint) -> str:
     angle = joint.kind == "revolute"
     ends = [
         "?" if end is None else f"{degrees(end) if angle else end:.4g}"

@@ -37,7 +37,7 @@ WATCHED_EVENTS: Final = frozenset({"open", "os.listdir", "os.scandir"})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MethodTask:
-    """What a method is given: robot, training logs, motions to predict, and the folder that it must not read."""
+    """Input of a method: robot, training logs, motions to predict, and the folder that it must not read."""
 
     method: str
     robot: Robot

@@ -38,7 +38,7 @@ MATRIX_TOLERANCE: Final = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldOut:
-    """Log that no fit sees, and the rows of it that are scored."""
+    """Held-out log, and its rows that are scored."""
 
     log: Log
     rows: tuple[int, int]

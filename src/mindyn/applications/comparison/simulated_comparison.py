@@ -30,6 +30,7 @@ from mindyn.applications.step_tests.step_by_step import StepByStep
 from mindyn.applications.validation.trajectories import compare_trajectories
 from mindyn.foundation.algebra.values import Array, ShortRepr
 from mindyn.foundation.errors import MindynError, unknown_name_error
+from mindyn.foundation.json_values import to_json_value
 from mindyn.foundation.processes.executors import run_tasks
 from mindyn.identification.estimators.closed_loop_instruments import ClosedLoopInstruments
 from mindyn.identification.estimators.energy_difference import EnergyDifference
@@ -55,7 +56,7 @@ TrialFit = Callable[[NoisyRecording], Estimate]
 
 @dataclass(frozen=True, slots=True)
 class BenchMethod:
-    """Fit of a method to a trial, and the number of tests that a person makes for it; a recording is one."""
+    """Method of the comparison: its fit to a trial, and the number of tests on the robot that it needs."""
 
     fit: TrialFit
     tests: Callable[[Robot], int] = lambda _robot: 1
@@ -206,13 +207,15 @@ class MethodComparison(ShortRepr):
         return "\n\n".join([*tables, *(["\n".join(notes)] if notes else [])])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the comparison in types that JSON can store; None in place of NaN."""
+        """Return the comparison as JSON values; numbers that are not finite are None."""
         return {
             "robot": self.robot,
             "joints": list(self.joint_names),
             "setting": asdict(self.setting),
             "seconds": self.seconds,
-            "methods": [{name: _to_json(getattr(result, name)) for name in RESULT_KEYS} for result in self.results],
+            "methods": [
+                {name: to_json_value(getattr(result, name)) for name in RESULT_KEYS} for result in self.results
+            ],
         }
 
 
@@ -339,10 +342,3 @@ def _format_percent(value: float) -> str:
 
 def _format_number(value: float) -> str:
     return "-" if np.isnan(value) else f"{value:.3g}"
-
-
-def _to_json(value: Any) -> Any:
-    """Return an array as a list, and None in place of NaN."""
-    if isinstance(value, np.ndarray):
-        return [_to_json(v) for v in value.tolist()]
-    return None if isinstance(value, float) and not np.isfinite(value) else value

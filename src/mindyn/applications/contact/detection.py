@@ -112,7 +112,7 @@ class Contact(ShortRepr):
     joints : Mapping of str to int
         Joints with alarms and the sign of the torque on them: +1 pushes towards larger positions.
     link : str
-        Link in contact or a link before it: a contact does not move joints beyond its own link.
+        Link in contact, or a link between it and the base: a contact causes no torque at joints beyond its link.
     torque : Mapping of str to float
         Largest torque on each of the joints, N m or N.
     """
@@ -137,10 +137,10 @@ def external_torque(
     settings = replace(conditioning.for_prediction(), edge_s=max(conditioning.edge_s, edge_s))
     conditioned = condition(estimate.robot, log, settings)
     time = log.time[np.searchsorted(log.rows, conditioned.rows)]
-    return conditioned.samples, time, *_residual(estimate, conditioned.samples, gain)
+    return conditioned.samples, time, *_filter_residuals(estimate, conditioned.samples, gain)
 
 
-def _residual(estimate: Estimate, samples: Samples, gain: float) -> tuple[Array, Array]:
+def _filter_residuals(estimate: Estimate, samples: Samples, gain: float) -> tuple[Array, Array]:
     friction = np.where([parameter.is_friction for parameter in estimate.parameters], estimate.beta, 0.0)
     still = np.abs(samples.qd) < REST_SPEED
     modelled = predict_unfiltered(estimate.regressor, estimate.beta, samples)

@@ -165,7 +165,7 @@ def assess_fleet(causes: FleetCauses, evidence: Mapping[str, Sequence[LogEvidenc
 def _compare_with_fleet(
     robot: str, causes: FleetCauses, test: Test, size: FittedSize | None, fleet: SizeDistribution
 ) -> RobotDifference | None:
-    """Compare a size with the fleet; return None if the logs do not determine it."""
+    """Compare a robot's difference with the fleet; return None if its logs do not determine it."""
     from scipy import stats
 
     if size is None:
@@ -230,8 +230,8 @@ class _RandomEffects:
 def _fit_random_effects(causes: FleetCauses, evidence: Mapping[str, Sequence[LogEvidence]]) -> _RandomEffects:
     """Fit the distribution robustly to the friction and offset of each robot.
 
-    Misfits are in units of the weights of the residuals. If the fits scatter more from log to log than these suggest
-    (residuals are not white), the ratio is the unit in which the variance between robots counts.
+    Misfits are in units of the weights of the residuals. If residuals are not white, the fits scatter more from log to
+    log than these weights suggest. The variance between robots is then measured in units of this ratio.
     """
     K, columns = causes.directions.shape[1], [cause.columns[0] for cause in causes.individual]
     nothing = np.zeros(K)
@@ -256,7 +256,7 @@ def _fit_random_effects(causes: FleetCauses, evidence: Mapping[str, Sequence[Log
 def _fit_size(
     effects: _RandomEffects, logs: Sequence[LogEvidence], accepted: Sequence[Test], test: Test
 ) -> FittedSize | None:
-    """Fit the size of a cause in addition to accepted ones; return None if the logs do not determine it."""
+    """Fit the size of a cause together with the accepted causes; return None if the logs do not determine it."""
     drifting = test[1] or any(drift for _, drift in accepted)
     days = np.array([log.day for log in logs])
     freedom = len(logs) - (2 if test[1] else 1)

@@ -137,7 +137,8 @@ class LogEvidence:
 def list_causes(regressor: ZeroRegressor, estimate: Estimate, total: Information) -> FleetCauses:
     """Return the causes that affect the torque of the motions of the fleet.
 
-    `estimate` is that of the type; `total` are all logs with the columns of the zeros.
+    estimate  estimate of the robot type
+    total     information of all logs, with columns for joint zeros
     """
     count = len(regressor.names)
     units = np.eye(count)
@@ -160,7 +161,7 @@ def list_causes(regressor: ZeroRegressor, estimate: Estimate, total: Information
     parents = {joint.parent for joint in regressor.robot.joints}
     for k, link in enumerate(regressor.robot.links):
         if link.name not in parents and not regressor.robot.has_dependents:
-            drafts.append(("payload", link.name, "kg", _payload_directions(regressor, k, total), False))
+            drafts.append(("payload", link.name, "kg", _observable_payload_directions(regressor, k, total), False))
     weights = (
         np.ones(len(total.factors)) if estimate.data.joint_weights is None else np.asarray(estimate.data.joint_weights)
     )
@@ -173,8 +174,10 @@ def list_causes(regressor: ZeroRegressor, estimate: Estimate, total: Information
 _CauseDraft = tuple[CauseKind, str, str, list[Array], bool]
 
 
-def _payload_directions(regressor: ZeroRegressor, link: int, total: Information) -> list[Array]:
-    """Return the mass direction of a body on a link, then the observable directions of moments and inertia."""
+def _observable_payload_directions(regressor: ZeroRegressor, link: int, total: Information) -> list[Array]:
+    """Return the directions in which a payload on a link changes the parameters: its mass, then the observable
+    combinations of its first moments and inertia.
+    """
     start = PARAMETERS_PER_LINK * link
     D = np.zeros((len(regressor.names), PARAMETERS_PER_LINK))
     D[: regressor.base.count] = regressor.base.matrix[:, start : start + PARAMETERS_PER_LINK]

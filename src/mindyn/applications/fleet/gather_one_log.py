@@ -43,7 +43,7 @@ RATE_TOLERANCE: Final = 0.02
 class Task:
     """Log to gather.
 
-    place      where it is
+    place      path or URL of the log
     name       its name in reports
     version    identifies its bytes
     fields     fields of its path
@@ -98,8 +98,7 @@ def open_log(task: Task, robot: Robot, rows: int) -> LogScan:
 def require_complete(task: Task, scan: LogScan) -> None:
     """Read a log to its end, and raise an error if it cannot be used."""
     rows = sum(len(chunk) for chunk in scan)
-    if rows < MIN_ROWS:
-        raise LogError("the log has too few usable rows", code=Code.TOO_LITTLE_DATA, subject="log")
+    _require_enough_rows(rows)
     _read_constants(task.place, task.constants)
 
 
@@ -130,12 +129,21 @@ def _gather_factor(task: Task, generation: Generation, regressor: ZeroRegressor)
     return Factor(task.name, task.version, content, fields, task.day, stream.count, total.factors, total.counts)
 
 
+def _require_enough_rows(rows: int) -> None:
+    if rows < MIN_ROWS:
+        raise LogError(
+            f"the log has {rows} usable rows; at least {MIN_ROWS} are needed",
+            hint="did the recording fail, or do columns contain values that are not numbers?",
+            code=Code.TOO_LITTLE_DATA,
+            subject="log",
+        )
+
+
 def _require_rate(scan: LogScan, conditioning: Conditioning) -> None:
     """Raise `LogError` if a log of uniform rows does not have the rate of the settings."""
     first: Log | None = next(iter(scan), None)
-    if first is None or len(first) < MIN_ROWS:
-        raise LogError("the log has too few usable rows", code=Code.TOO_LITTLE_DATA, subject="log")
-    if conditioning.stamps != "uniform":
+    _require_enough_rows(0 if first is None else len(first))
+    if first is None or conditioning.stamps != "uniform":
         return
     rate, log_rate = require_resolved(conditioning.rate_hz, "rate_hz"), 1 / float(np.median(np.diff(first.time)))
     if abs(log_rate / rate - 1) > RATE_TOLERANCE:
@@ -157,7 +165,8 @@ def _read_constants(place: FileLocation, names: Sequence[str]) -> dict[str, str]
     missing = [name for name in names if name not in frame.collect_schema().names()]
     if missing or place.suffix.lower() != ".parquet":
         raise LogError(
-            f"neither its path nor a column has: {', '.join(missing or names)}",
+            f"{place.name} has no column {', '.join(missing or names)}, and its path has no such field",
+            hint="use these names as fields of the pattern, such as {robot}, or group by columns that the log has",
             code=Code.MISSING_VALUE,
             subject=", ".join(missing or names),
         )
@@ -179,7 +188,7 @@ def _hash_content(place: FileLocation) -> str:
 
 
 def compute_fingerprint(task: Task) -> str:
-    """Return a hash of the size, the beginning and the end of a log, or of the store's etag; copies have the same one.
+    """Return a hash of the size, the beginning and the end of a log, or of the store's etag; copies have the same hash.
 
     It does not depend on the path. Hashing all bytes would read the whole fleet before the first log is gathered.
     """

@@ -83,7 +83,7 @@ class Template:
         return re.compile(expression)
 
     def parse_fields(self, place: FileLocation) -> dict[str, str] | None:
-        """Return the fields of a place; None if it does not match."""
+        """Return the values of the fields in a path or URL; None if it does not match."""
         match = self._expression.fullmatch(str(place))
         return None if match is None else match.groupdict()
 

@@ -49,7 +49,7 @@ class SizeDistribution:
     robots: int
 
     def deviation(self, size: FittedSize) -> tuple[float, float]:
-        """Return the standard deviation of a robot's size about the centre, and its statistical degrees of freedom."""
+        """Return the standard deviation of a robot's difference from the centre, and its degrees of freedom."""
         if np.isinf(self.degrees_of_freedom):
             within, freedom = self.prior, 1e6
         else:
@@ -68,7 +68,9 @@ def fit_distribution(sizes: Sequence[FittedSize]) -> SizeDistribution:
     if len(sizes) < MIN_ROBOTS:
         return SizeDistribution(0.0, 0.0, 0.0, 0.0, len(sizes))
     centre, spread = float(np.median(values)), float(biweight_variance(values))
-    prior, freedom = _moderation(variances, np.array([size.degrees_of_freedom for size in sizes], dtype=np.float64))
+    prior, freedom = _fit_variance_prior(
+        variances, np.array([size.degrees_of_freedom for size in sizes], dtype=np.float64)
+    )
     typical = float(np.median(variances)) if not np.isinf(freedom) else prior
     return SizeDistribution(centre, max(0.0, spread - typical), prior, freedom, len(sizes))
 
@@ -86,8 +88,8 @@ def biweight_variance(values: Array) -> Array:
     return np.where(limit > 0, len(values) * np.sum(distance**2 * near**4, axis=0) / below**2, 0.0)
 
 
-def _moderation(variances: Array, degrees_of_freedom: Array) -> tuple[float, float]:
-    """Return scale and degrees of freedom of the inverse chi-square prior of variances [Smyth 2004, eq. 10]."""
+def _fit_variance_prior(variances: Array, degrees_of_freedom: Array) -> tuple[float, float]:
+    """Fit the inverse chi-square prior of variances; return its scale and degrees of freedom [Smyth 2004, eq. 10]."""
     from scipy import special
 
     half = degrees_of_freedom / 2

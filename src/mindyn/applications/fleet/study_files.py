@@ -147,16 +147,16 @@ def summarise_study(study: FleetStudy) -> dict[str, Any]:
 
 
 def fleet_page(study: FleetStudy, record: Mapping[str, Any]) -> str:
-    """Return the page as one HTML file."""
+    """Return the page of a study as HTML text without external files."""
     name = "fleet" if study.type.estimate is None else study.type.estimate.robot.name
     counts = format_plural(len(study.robots), "robot"), format_plural(study.logs, "log"), format_count(study.rows)
     summary = f"{', '.join(counts)} rows"
     sections = [
-        _draw_differences(study, record),
-        _draw_histories(study),
-        _draw_comparison(study),
-        _draw_type(study),
-        _list_logs(study, record),
+        _differences_section(study, record),
+        _histories_section(study),
+        _comparison_section(study),
+        _type_section(study),
+        _logs_section(study, record),
     ]
     return render_document(f"Fleet of {name}", summary, [section for section in sections if section is not None])
 
@@ -171,7 +171,7 @@ def explain_no_difference(study: FleetStudy) -> str:
     return "No robot differs significantly from the type or drifts."
 
 
-def _draw_differences(study: FleetStudy, record: Mapping[str, Any]) -> Section:
+def _differences_section(study: FleetStudy, record: Mapping[str, Any]) -> Section:
     is_good = not study.differences and len(study.robots) >= MIN_ROBOTS
     lead = class_tag("div", f"lead {'grade-good' if is_good else 'grade-fair'}", p(_format_headline(study)))
     rule = (
@@ -226,7 +226,7 @@ def _next_steps(study: FleetStudy, record: Mapping[str, Any]) -> list[Html]:
     return [class_tag("div", "cards", card("Next steps", [p(text), command]))]
 
 
-def _draw_histories(study: FleetStudy) -> Section | None:
+def _histories_section(study: FleetStudy) -> Section | None:
     known = zip(study.differences, study.histories, strict=True)
     drawn = [(difference, *history) for difference, history in known if np.isfinite(history[0]).sum() > 1]
     if not drawn:
@@ -234,14 +234,14 @@ def _draw_histories(study: FleetStudy) -> Section | None:
     plots, figures = {}, []
     for k, (difference, days, sizes) in enumerate(drawn[:MAX_HISTORIES]):
         robot, cause = difference.robot, f"{difference.cause.what} of {difference.cause.where}"
-        plots[f"history-{k}"] = _draw_history(robot, difference.cause.unit, days, sizes)
+        plots[f"history-{k}"] = _plot_history(robot, difference.cause.unit, days, sizes)
         caption = [tag("b", {}, robot), f", {cause}"]
         figures.append(figure(f"history-{k}", f"{cause} of {robot}", caption, shape="small"))
     lead = "Size of each difference in every log, over the time since the first log."
     return Section("time", "Over time", [p(lead), class_tag("div", "grid", figures)], plots)
 
 
-def _draw_history(robot: str, unit: str, days: Array, sizes: Array) -> dict[str, Any]:
+def _plot_history(robot: str, unit: str, days: Array, sizes: Array) -> dict[str, Any]:
     order = np.argsort(days, kind="stable")
     order = order[np.isfinite(days + sizes)[order]]
     passed, time_unit = _choose_time_unit(days[order] - days[order[0]])
@@ -259,7 +259,7 @@ def _choose_time_unit(days: Array) -> tuple[Array, str]:
     return days * units[unit], unit
 
 
-def _draw_comparison(study: FleetStudy) -> Section | None:
+def _comparison_section(study: FleetStudy) -> Section | None:
     """Draw friction and offset of every joint for all robots."""
     fleet_type = study.type.estimate
     known = [member for member in study.robots if member.estimate is not None]
@@ -276,9 +276,9 @@ def _draw_comparison(study: FleetStudy) -> Section | None:
             interval = _interval(fleet_type.beta[k], study.type.deviations[k])
             rows = {"the type": interval, **{m.key[0]: end for m, end in zip(known, ends, strict=True)}}
             robots_apart = {robot for robot, joint in apart if joint == parameter.link_or_joint}
-            plots[key] = _draw_forest(rows, robots_apart, parameter.unit)
+            plots[key] = _plot_forest(rows, robots_apart, parameter.unit)
         else:
-            plots[key] = _draw_band(ends, float(fleet_type.beta[k]), parameter.name, parameter.unit)
+            plots[key] = _plot_band(ends, float(fleet_type.beta[k]), parameter.name, parameter.unit)
         caption = f"{parameter.name}: {DRAWN_KINDS[parameter.kind]} of {parameter.link_or_joint}"
         figures.append(figure(key, f"{parameter.name} of every robot", caption, shape="small"))
     lead = (
@@ -301,7 +301,7 @@ def _interval(value: float, deviation: float) -> Interval:
     return float(value), float(value - half), float(value + half)
 
 
-def _draw_forest(rows: Mapping[str, Interval], apart: set[str], unit: str) -> dict[str, Any]:
+def _plot_forest(rows: Mapping[str, Interval], apart: set[str], unit: str) -> dict[str, Any]:
     """Draw one row for each robot below that of the type; robots in `apart` have another colour."""
     names = list(rows)
     groups = {
@@ -329,7 +329,7 @@ def _draw_forest(rows: Mapping[str, Interval], apart: set[str], unit: str) -> di
     )
 
 
-def _draw_band(ends: Sequence[Interval], type_value: float, name: str, unit: str) -> dict[str, Any]:
+def _plot_band(ends: Sequence[Interval], type_value: float, name: str, unit: str) -> dict[str, Any]:
     """Draw a band over the numbers of many robots."""
     places = [float(k + 1) for k in range(len(ends))]
     values = [interval[0] for interval in ends]
@@ -342,7 +342,7 @@ def _draw_band(ends: Sequence[Interval], type_value: float, name: str, unit: str
     return plot(axis("robot, by name"), [pane(axis(name, unit), curves, height=PLOT_HEIGHT_PX)], group="robots")
 
 
-def _draw_type(study: FleetStudy) -> Section | None:
+def _type_section(study: FleetStudy) -> Section | None:
     fleet_type = study.type.estimate
     if fleet_type is None:
         return None
@@ -359,7 +359,7 @@ def _draw_type(study: FleetStudy) -> Section | None:
     return Section("type", "The type", [p(lead), table(columns, lines, "Values of the type")])
 
 
-def _list_logs(study: FleetStudy, record: Mapping[str, Any]) -> Section:
+def _logs_section(study: FleetStudy, record: Mapping[str, Any]) -> Section:
     earlier = study.logs - study.gathered
     kept = f" {format_plural(earlier, 'log')} had been read before." if earlier > 0 else ""
     body = [

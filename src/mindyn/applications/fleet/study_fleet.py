@@ -102,7 +102,7 @@ class FleetStudy(ShortRepr):
         Number of logs that were read in this run; the factors of the others were on disk.
     findings : tuple of Finding
     histories : tuple of (ndarray, ndarray)
-        For every difference, the days of the logs of its robot (NaN if unknown) and its size in each of them.
+        For every difference, the days of the robot's logs (NaN if unknown), and the difference in each log.
     """
 
     group_by: tuple[str, ...]
@@ -371,11 +371,11 @@ def _build_member(
     estimate = known or _fit_total(tally, tally.total(entries))
     days = [entry.day for entry in entries if entry.day is not None]
     span = (min(days), max(days)) if days else None
-    deviations = _deviations(tally, estimate, entries)
+    deviations = _jackknife_deviations(tally, estimate, entries)
     return FleetMember(key, len(entries), sum(entry.rows for entry in entries), span, estimate, deviations)
 
 
-def _deviations(tally: Tally, estimate: Estimate | None, entries: Sequence[Entry]) -> Array:
+def _jackknife_deviations(tally: Tally, estimate: Estimate | None, entries: Sequence[Entry]) -> Array:
     """Return deviations of the values by the jackknife over logs, or over groups of many logs; NaN if unknown."""
     result = np.full(tally.regressor.plain_count, np.nan)
     if estimate is None or estimate.data.joint_weights is None or len(entries) < MIN_LOGS:
@@ -390,7 +390,7 @@ def _deviations(tally: Tally, estimate: Estimate | None, entries: Sequence[Entry
 
 
 def _build_history(difference: RobotDifference, logs: Sequence[LogEvidence]) -> tuple[Array, Array]:
-    """Return the days of logs and the size of a cause in each of them, with its other directions unchanged."""
+    """Return the day of each log, and the robot's difference in it along the first direction of the cause."""
     column = difference.cause.columns[0]
     days, H, s = np.array([(log.day, log.H[column, column], log.s[column]) for log in logs]).T
     return days, s / np.where(H > 0, H, np.nan)

@@ -29,7 +29,8 @@ from mindyn.foundation.findings import Finding, Kind, Severity, warning
 from mindyn.foundation.notation import PARAMETERS_PER_LINK
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.feasibility.optimisation.conic_program import ConeRows, ConicProgram
-from mindyn.identification.runs_with_loads import LoadRegressor, Payload, find_undetermined_parameters
+from mindyn.identification.load_regressor import LoadRegressor
+from mindyn.identification.runs_with_loads import Payload, find_undetermined_parameters
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
@@ -336,7 +337,7 @@ def _are_still(samples: Samples) -> NDArray[np.bool_]:
 def _hold_still_joints(samples: Samples) -> Samples:
     """Return the samples with still joints at rest, so that encoder noise does not count as a motion of the load.
 
-    Predicted from such noise, the torque of the arm itself is wrong, and a load of negative mass would cancel it.
+    Such noise makes the predicted torque of the arm wrong, and the fit would compensate it by a load of negative mass.
     """
     still = _are_still(samples)
     q = np.where(still, samples.q.mean(axis=0), samples.q)

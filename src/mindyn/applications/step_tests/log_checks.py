@@ -21,7 +21,7 @@ PLANNED_ROWS: Final = 101
 
 @dataclass(frozen=True, slots=True)
 class LogChecks:
-    """How closely logs must follow the plan.
+    """Tolerances within which logs must follow the plan.
 
     slip    rad or m that a held joint may move
     within  rad or m by which positions may differ from the plan

@@ -89,7 +89,7 @@ class StepByStep:
         integrated = self.integrated(robot, plan)
         groups = build_test_rows(self, integrated, plan, logs)
         sequence = _Sequence.of(groups, np.isin(plan.names, plan.dropped))
-        return _estimate(self, integrated.torque, plan, groups, sequence)
+        return _assemble_estimate(self, integrated.torque, plan, groups, sequence)
 
     @staticmethod
     def integrated(robot: Robot, plan: StepPlan) -> IntegratedRegressor:
@@ -125,12 +125,13 @@ def _integrate_test(robot: Robot, form: str, with_drives: bool) -> IntegratedReg
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sequence:
-    """All tests solved one after another.
+    """Solution of all tests, one after another.
 
-    identifiable  subspace that is known at the end; its first `fixed` combinations are zero from the beginning
-    T             (p, m) with beta = T z, z (m,) the whitened right sides of all tests
+    identifiable  combinations of parameters that are known after the last test
+    fixed         number of combinations that were set to zero before the first test; they are the first ones
+    T             (p, m) with beta = T z, where z (m,) contains the whitened right sides of all tests
     A, z          whitened rows of all tests
-    yields        number of new combinations of each test
+    yields        number of combinations that each test adds
     """
 
     identifiable: IdentifiableSubspace
@@ -185,7 +186,7 @@ class _Sequence:
         return np.asarray(self.T @ block_diag(*(noise.covariance for noise in noises)) @ self.T.T)
 
 
-def _estimate(
+def _assemble_estimate(
     settings: StepByStep, regressor: Regressor, plan: StepPlan, groups: Sequence[TestRows], sequence: _Sequence
 ) -> Estimate:
     noises = noises_of(groups)
@@ -219,7 +220,7 @@ def _estimate(
             _residuals(robot, groups, beta),
             "mean torque",
         ),
-        Provenance("step by step", _status(plan, groups, sequence, unidentifiable), notes=notes),
+        Provenance("step by step", _format_status(plan, groups, sequence, unidentifiable), notes=notes),
     )
 
 
@@ -235,7 +236,9 @@ def _residuals(robot: Robot, groups: Sequence[TestRows], beta: Array) -> tuple[J
     return tuple(residuals)
 
 
-def _status(plan: StepPlan, groups: Sequence[TestRows], sequence: _Sequence, unidentifiable: tuple[str, ...]) -> str:
+def _format_status(
+    plan: StepPlan, groups: Sequence[TestRows], sequence: _Sequence, unidentifiable: tuple[str, ...]
+) -> str:
     beta = sequence.beta
     squares = sum(float(np.sum((group.z - group.A @ beta) ** 2)) for group in groups)
     torques = sum(float(np.sum(group.z**2)) for group in groups)

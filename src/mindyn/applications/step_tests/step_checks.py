@@ -24,6 +24,7 @@ from mindyn.applications.step_tests.step_rows import HeldMotion, find_held_motio
 from mindyn.applications.step_tests.whitened_rows import TestRows, noises_of
 from mindyn.foundation.algebra.values import Array, RandomSource, ShortRepr, seed_from
 from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.json_values import to_json_value
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.logs.log import Log
 from mindyn.motions.step_plans.plan import StepPlan, StepTest
@@ -111,10 +112,7 @@ class StepChecks(ShortRepr):
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Return the checks in types that JSON can store; an infinite rms is None."""
-        return [
-            {**asdict(check), "rms": check.rms if np.isfinite(check.rms) else None, "suspect": check.is_suspect}
-            for check in self.checks
-        ]
+        return [to_json_value({**asdict(check), "suspect": check.is_suspect}) for check in self.checks]
 
 
 def check_steps(
@@ -162,7 +160,7 @@ def check_steps(
         )
     groups = build_test_rows(steps, integrated, plan, logs)
     rng = np.random.default_rng(seed)
-    draws = _draws(estimate, rng)
+    draws = _draw_errors(estimate, rng)
     checks = []
     for test, group, noise in zip(plan.tests, groups, noises_of(groups), strict=True):
         joint = plan.joints.index(test.row)
@@ -183,8 +181,8 @@ def check_steps(
     return StepChecks(tuple(checks))
 
 
-def _draws(estimate: Estimate, rng: np.random.Generator) -> Array:
-    """Return errors (draws, p) of the values drawn from the covariance; unidentifiable parameters have none."""
+def _draw_errors(estimate: Estimate, rng: np.random.Generator) -> Array:
+    """Draw errors (draws, p) of the values from their covariance; those of unidentifiable parameters are zero."""
     known = np.isfinite(np.diag(estimate.covariance))
     covariance = np.where(np.outer(known, known), np.nan_to_num(estimate.covariance, posinf=0.0, neginf=0.0), 0.0)
     w, V = np.linalg.eigh(covariance)

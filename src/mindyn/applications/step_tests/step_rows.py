@@ -108,7 +108,7 @@ class RowMaker:
                     code=Code.DISAGREEMENT,
                     subject=log.joint_names[motion.joint],
                 )
-        A = W @ joint_row(self.regressor, _hold(motion, log.q), np.zeros_like(log.q), row)
+        A = W @ joint_row(self.regressor, _average_held_joints(motion, log.q), np.zeros_like(log.q), row)
         return MotionRows(A, W @ log.tau[:, row], W, np.zeros((len(W), 0)), tuple(friction))
 
     def _steady(self, motion: ConstantSpeed, log: Log, row: int) -> MotionRows:
@@ -123,7 +123,7 @@ class RowMaker:
         W = np.zeros((AVERAGED_PARTS, len(log)))
         for k, (a, b) in enumerate(pairwise(np.linspace(0, len(log), AVERAGED_PARTS + 1).astype(int))):
             W[k, a:b] = 1 / (b - a)
-        A = W @ joint_row(self.regressor, _hold(motion, log.q), qd, row)
+        A = W @ joint_row(self.regressor, _average_held_joints(motion, log.q), qd, row)
         return MotionRows(A, W @ log.tau[:, row], W, np.zeros((AVERAGED_PARTS, 0)))
 
     def _accelerate(self, motion: Sines, log: Log, row: int) -> MotionRows:
@@ -139,7 +139,7 @@ class RowMaker:
         return MotionRows(A / lengths, W @ tau / lengths[:, 0], W / lengths, D / lengths)
 
     def _weights(self, motion: Sines, t: Array, bounds: Array) -> Array:
-        """Return (intervals, N) weights of integrals over intervals; neighbours share a row."""
+        """Return the weights (intervals, N) that integrate rows over each interval; neighbours share a row."""
         fewest = QUADRATURE_ROWS if self.rule == "gregory" else 3
         if np.diff(bounds).min() + 1 < fewest:
             raise LogError(
@@ -198,7 +198,7 @@ def find_held_motion(motion: Sines, log: Log) -> HeldMotion:
     """Return q, qd (N, n), t (N,), tau (N, n) of an accelerated motion; velocities are differentiated if none are
     logged.
     """
-    q, qd, kept = _hold(motion, log.q), np.zeros_like(log.q), slice(None)
+    q, qd, kept = _average_held_joints(motion, log.q), np.zeros_like(log.q), slice(None)
     moving = list(motion.joints)
     if log.qd is not None:
         qd[:, moving] = log.qd[:, moving]
@@ -208,15 +208,15 @@ def find_held_motion(motion: Sines, log: Log) -> HeldMotion:
     return q[kept], qd[kept], log.time[kept], log.tau[kept]
 
 
-def _hold(motion: StepMotion, q: Array) -> Array:
-    """Return positions with held joints at their mean: their apparent motion is noise."""
+def _average_held_joints(motion: StepMotion, q: Array) -> Array:
+    """Replace the positions of held joints by their mean, because their apparent motion is noise."""
     held = np.tile(q.mean(axis=0), (len(q), 1))
     held[:, list(motion.joints)] = q[:, list(motion.joints)]
     return held
 
 
 def breakaway_onsets(motion: Breakaways, log: Log) -> Array:
-    """Return (N,) the direction, 1 or -1, of rows in which the joint begins to move; 0 elsewhere.
+    """Return the direction (N,), 1 or -1, of rows in which the joint begins to move; 0 elsewhere.
 
     A log may contain only breakaways, one row each, or rows at rest between them as well.
     """

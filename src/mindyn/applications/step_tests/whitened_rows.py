@@ -118,7 +118,7 @@ def _joint_noise(tests: Sequence[TestRows]) -> tuple[float, float]:
 
 
 def _unexplained_squares(test: TestRows) -> Array:
-    """Return the sum of squares that no parameters explain, and numbers of degrees of freedom and of momenta in it.
+    """Return the sum of squares that no parameters explain, its degrees of freedom, and the number of its momenta.
 
     The mean of the sum is reading^2 times the first number and momentum^2 times the second one.
     """

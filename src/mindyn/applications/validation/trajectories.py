@@ -118,7 +118,7 @@ def compare_trajectories(
         If the log has gaps or other joints, or the simulated motion diverges.
     """
     require_number(feedback_hz, "feedback_hz", "[0, inf)")
-    samples = _samples(estimate, log)
+    samples = _condition_log(estimate, log)
     _require_simulable(estimate, samples)
     extra = _extra_friction_torque(estimate, samples)
     if controller is None:
@@ -182,7 +182,7 @@ def _add_torque(law: ControlLaw, torque: Array, rate_hz: float, start_s: float) 
     return ControlLaw(function, signals)
 
 
-def _samples(estimate: Estimate, log: Log | Samples) -> Samples:
+def _condition_log(estimate: Estimate, log: Log | Samples) -> Samples:
     if isinstance(log, Samples):
         return log
     if estimate.settings.conditioning is not None:
@@ -195,6 +195,7 @@ def _require_simulable(estimate: Estimate, samples: Samples) -> None:
         raise InputError(
             f"the log has joints {', '.join(samples.joint_names)}; "
             f"the estimate has {', '.join(estimate.robot.primary_names)}",
+            hint="read the log with the robot of the estimate: read_log(path, estimate.robot)",
             code=Code.DISAGREEMENT,
             subject="log",
         )

@@ -14,6 +14,7 @@ import numpy as np
 from mindyn.foundation.algebra.requirements import require_type
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, pluralise
+from mindyn.foundation.json_values import to_json_value
 from mindyn.foundation.pages.notebook_display import NotebookDisplay
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.prediction.noise_floor_error import is_at_floor, pool_floors
@@ -92,7 +93,7 @@ class Validation(NotebookDisplay):
             "joints": list(e.joint_names),
             "rmse": e.rmse.tolist(),
             "relative": e.relative.tolist(),
-            "noise_floor": [float(rms) if np.isfinite(rms) else None for rms in self.floor],
+            "noise_floor": to_json_value(self.floor),
             "total": e.total,
             "total_with_ends": self.total_with_ends,
             "rows": e.rows,
@@ -130,7 +131,12 @@ def validate(
     """
     listed = [logs] if isinstance(logs, Log) else list(logs)
     if not listed:
-        raise InputError("no log was given to validate on", code=Code.MISSING_VALUE, subject="logs")
+        raise InputError(
+            "no log was given to validate on",
+            hint="pass a log that was not used in the fit",
+            code=Code.MISSING_VALUE,
+            subject="logs",
+        )
     for item in listed:
         require_type(item, Log, "logs", "read a file by read_log(path, estimate.robot)")
     if rows is not None and len(rows) != len(listed):
@@ -231,7 +237,12 @@ def compare(estimates: Mapping[str, Estimate], logs: Log | Sequence[Log]) -> str
 def comparison_table(errors: Mapping[str, TorqueError]) -> str:
     """Return a table of the errors of several estimates on the same rows."""
     if not errors:
-        raise InputError("no estimate was given to compare", code=Code.MISSING_VALUE, subject="estimates")
+        raise InputError(
+            "no estimate was given to compare",
+            hint="pass {name: estimate}",
+            code=Code.MISSING_VALUE,
+            subject="estimates",
+        )
     first = next(iter(errors.values()))
     columns = [[*error.relative, error.total] for error in errors.values()]
     rows = zip((*first.joint_names, "total"), *columns, strict=True)

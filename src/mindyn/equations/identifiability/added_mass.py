@@ -1,4 +1,4 @@
-"""Effect of added mass on the base parameters and torques of a robot, and the best place for it.
+"""Effect of added mass on the base parameters and torques of a robot, and the best position for it.
 
 The change of the standard parameters is projected onto the identifiable space. [Sheu & Walker 1991, section 6] "The
 effect of adding mass to any link could easily be determined by finding the projection of its associated inertial

@@ -75,7 +75,7 @@ def numeric_base(
     """
     space = essential_space(robot, source, constraints=constraints, with_drives=with_drives, rng=seed)
     labels = parameter_labels(robot, with_drives=with_drives)
-    order = _order(labels, priority, default_priority(robot, with_drives=with_drives))
+    order = _order_by_priority(labels, priority, default_priority(robot, with_drives=with_drives))
     removed = choose_removed_parameters(
         space, order, INDEPENDENCE_THRESHOLDS if priority is None else (ZERO_SINGULAR_VALUE,)
     )
@@ -125,17 +125,14 @@ def _numeric_set(
     return BaseParameters(robot, "numeric", with_drives, matrix, names, tuple(kept), notes)
 
 
-def _order(labels: tuple[str, ...], priority: Sequence[str] | None, default: tuple[str, ...]) -> list[int]:
+def _order_by_priority(labels: tuple[str, ...], priority: Sequence[str] | None, default: tuple[str, ...]) -> list[int]:
     given = [] if priority is None else list(priority)
     for label in given:
         if label not in labels:
             raise unknown_name_error("parameter", label, labels)
     if len(set(given)) < len(given):
-        raise InputError(
-            "priority contains a parameter twice",
-            code=Code.DUPLICATE,
-            subject=next(label for label in given if given.count(label) > 1),
-        )
+        repeated = next(label for label in given if given.count(label) > 1)
+        raise InputError(f"priority contains {repeated!r} twice", code=Code.DUPLICATE, subject=repeated)
     return [labels.index(label) for label in (*given, *(label for label in default if label not in given))]
 
 

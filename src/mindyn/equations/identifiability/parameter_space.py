@@ -53,7 +53,7 @@ class EssentialSpace(ShortRepr):
     sizes : ndarray, shape (p,)
         Typical size of each parameter's column.
     singular_values : ndarray
-        Singular values of the sampled rows, with columns scaled to the same size.
+        Singular values of the sampled rows, after division of each column by its `sizes` entry.
     gap : float
         First dropped over last kept singular value.
     """

@@ -40,7 +40,7 @@ def draw_positions(robot: Robot, rng: np.random.Generator, count: int, *, within
     within_limits  whether dependent and primary joints of loops stay within their limits
     """
     if not robot.has_dependents:
-        return rng.uniform(-1, 1, (count, len(robot.joints))) * _ranges(robot)
+        return rng.uniform(-1, 1, (count, len(robot.joints))) * _position_ranges(robot)
     closure = home_closure(robot)
     primary = list(closure.primary)
     home, (lower, upper) = closure.home[primary], _limits_with_home(closure, within_limits=within_limits)
@@ -78,7 +78,7 @@ def characteristic_length(robot: Robot) -> float:
     return float(max(lengths)) or 1.0
 
 
-def _ranges(robot: Robot) -> Array:
+def _position_ranges(robot: Robot) -> Array:
     return np.array([np.pi if joint.kind == "revolute" else characteristic_length(robot) for joint in robot.joints])
 
 
@@ -88,7 +88,7 @@ def _primary_ranges(robot: Robot) -> Array:
     If mimic joints turn by nearly equal multiples of one angle, the range is so large that their angles differ by half
     a turn.
     """
-    mimics, own_ranges = mimic_map(robot), _ranges(robot)
+    mimics, own_ranges = mimic_map(robot), _position_ranges(robot)
     ranges = []
     for name in robot.primary_names:
         of = robot.joint_index(name)

@@ -1,4 +1,4 @@
-"""Solve normal equations A x = b, where A is symmetric and positive semi-definite, with one scaling and one tolerance.
+"""Solve normal equations A x = b for a symmetric positive semi-definite A, with one scaling and one tolerance.
 
 A = Y^T Y is the product of a matrix Y with itself. A is scaled as if the columns of Y had length one. Eigenvectors
 whose eigenvalue is a rounding error are omitted, which gives the solution of smallest norm in scaled columns.

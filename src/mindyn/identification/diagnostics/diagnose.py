@@ -10,6 +10,7 @@ from mindyn.foundation.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics import (
     contact_segments,
     dependent_residuals,
+    implausible_weight,
     motion_quality,
     payload_differences,
     time_offsets,
@@ -32,6 +33,7 @@ DIAGNOSTICS: Final[tuple[Diagnostic, ...]] = (
     torque_signals,
     time_offsets,
     zeros_and_gravity,
+    implausible_weight,
     payload_differences,
     contact_segments,
     dependent_residuals,
@@ -90,15 +92,15 @@ EXPLAINS: Final[Mapping[Kind, frozenset[Kind]]] = {
     Kind.FRICTION_DRIFT: frozenset({Kind.DEPENDENT_RESIDUAL}),
     Kind.INCONSISTENT_DATA: frozenset({Kind.INFEASIBLE_VALUES}),
 }
-"""For each kind, the kinds of findings that it may cause."""
+"""Kinds of findings that a finding of each kind may cause."""
 
 
 def diagnose(data: DiagnosticData) -> list[Finding]:
     """Return every finding about the logs of a fit, the most serious first. A consequence names its cause.
 
-    A wrong input of a joint is detected in several ways and reported once. From the torques alone, it is only known
-    that the signs of two joints disagree. If the masses of the robot file determine which sign is wrong (-1), that
-    finding is reported.
+    A wrong input of a joint is detected in several ways and reported once. The torques alone only show that the signs
+    of two joints disagree. If the masses of the robot file determine which of the two signs is wrong, the finding that
+    names it is reported.
     """
     found: dict[object, Finding] = {}
     for finding in (finding for diagnostic in DIAGNOSTICS for finding in diagnostic.run(data)):
@@ -116,7 +118,7 @@ def explain(findings: Iterable[Finding]) -> list[Finding]:
     same cause.
     """
     given = [replace(finding, explained_by=None) for finding in findings]
-    roots = [_root(finding, given) for finding in given]
+    roots = [_root_cause(finding, given) for finding in given]
     explained = [
         replace(finding, explained_by=None if root is finding else root.kind)
         for finding, root in zip(given, roots, strict=True)
@@ -126,10 +128,10 @@ def explain(findings: Iterable[Finding]) -> list[Finding]:
     )
 
 
-def _root(finding: Finding, findings: list[Finding]) -> Finding:
+def _root_cause(finding: Finding, findings: list[Finding]) -> Finding:
     """Return the finding that causes this one and has no cause itself; if there is none, return this finding."""
     causes = [cause for cause in findings if cause is not finding and _explains(cause, finding)]
-    return next((root for cause in causes if (root := _root(cause, findings)) is not finding), finding)
+    return next((root for cause in causes if (root := _root_cause(cause, findings)) is not finding), finding)
 
 
 def _explains(cause: Finding, effect: Finding) -> bool:

@@ -59,7 +59,7 @@ class FileComparison:
         q, still = (self.q + moved).T, np.zeros_like(self.q.T)
         torque = np.asarray(self.function(q, self.qd.T, self.qdd.T)).T
         if gravity is not None:  # the torque is linear in gravity
-            parts = zip(gravity - self.robot.gravity, _weights(self.robot), strict=True)
+            parts = zip(gravity - self.robot.gravity, _unit_gravity_torques(self.robot), strict=True)
             torque = torque + sum(part * np.asarray(weight(q, still, still)).T for part, weight in parts)
         return torque
 
@@ -142,8 +142,8 @@ def compare_with_file(robot: Robot, samples: Samples) -> FileComparison | None:
 
 
 @lru_cache(maxsize=2)
-def _weights(robot: Robot) -> tuple[Function, ...]:
-    """Return the inverse dynamics under unit gravity along each axis of the base."""
+def _unit_gravity_torques(robot: Robot) -> tuple[Function, ...]:
+    """Return one function for each axis of the base: the inverse dynamics under unit gravity along the axis."""
     return tuple(_inverse_dynamics(replace(robot, gravity=axis)) for axis in np.eye(3))
 
 

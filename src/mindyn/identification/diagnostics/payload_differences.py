@@ -20,7 +20,7 @@ from mindyn.foundation.errors import InputError
 from mindyn.foundation.findings import Finding, Kind, warning
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.diagnostic_data import DiagnosticData
-from mindyn.identification.runs_with_loads import payload_columns
+from mindyn.identification.load_regressor import payload_columns
 from mindyn.identification.selection.scores import Gain, TrialScore, gain_of
 from mindyn.regression.information import Information, add_information, solve, triangle_of
 from mindyn.robots.edits import find_load_carrier
@@ -80,7 +80,7 @@ Parts = list[tuple[bool, Information]]
 
 
 def _add(parts: Iterable[tuple[bool, Information]]) -> Parts:
-    """Add the information of the parts that are loaded, and of those that are not."""
+    """Sum the information of the loaded parts, and of the parts without the load."""
     groups: dict[bool, list[Information]] = {}
     for is_loaded, information in parts:
         groups.setdefault(is_loaded, []).append(information)

@@ -60,12 +60,12 @@ def find_patterns(predictions: Sequence[TorquePrediction]) -> tuple[Finding | No
     if len(longest.scored) < MIN_SCORED_ROWS:
         return (None,) * joints
     floor = noise_floor(longest)
-    patterns = (_pattern(longest, joint, float(floor[joint])) for joint in range(joints))
+    patterns = (_find_pattern(longest, joint, float(floor[joint])) for joint in range(joints))
     names = longest.samples.joint_names
-    return tuple(pattern and _finding(*pattern, name) for pattern, name in zip(patterns, names, strict=True))
+    return tuple(pattern and _pattern_finding(*pattern, name) for pattern, name in zip(patterns, names, strict=True))
 
 
-def _finding(pattern: Pattern, fraction: float, joint: str) -> Finding:
+def _pattern_finding(pattern: Pattern, fraction: float, joint: str) -> Finding:
     is_all = pattern == "noise" and is_at_floor(1.0, sqrt(fraction))
     size = "" if is_all else f"{100 * fraction:.0f} % of "
     message = f"{size}the unexplained torque of {joint} {MESSAGES[pattern]}"
@@ -75,7 +75,7 @@ def _finding(pattern: Pattern, fraction: float, joint: str) -> Finding:
     )
 
 
-def _pattern(prediction: TorquePrediction, joint: int, floor: float) -> tuple[Pattern, float] | None:
+def _find_pattern(prediction: TorquePrediction, joint: int, floor: float) -> tuple[Pattern, float] | None:
     left = prediction.residual[prediction.scored, joint]
     rms = float(np.sqrt(np.mean(left**2)))
     if rms == 0:
@@ -84,7 +84,7 @@ def _pattern(prediction: TorquePrediction, joint: int, floor: float) -> tuple[Pa
     if is_at_floor(rms, floor):
         return "noise", flat
     fractions = {
-        pattern: _explained_power(left, columns) for pattern, columns in _signatures(prediction, joint).items()
+        pattern: _explained_power(left, columns) for pattern, columns in _pattern_columns(prediction, joint).items()
     }
     fractions["reversals"] = _near_reversals(prediction, joint)
     best = max(fractions, key=lambda pattern: fractions[pattern])
@@ -96,7 +96,7 @@ def _pattern(prediction: TorquePrediction, joint: int, floor: float) -> tuple[Pa
     return ("vibration", fast - flat) if fast - flat > flat else ("noise", flat)
 
 
-def _signatures(prediction: TorquePrediction, joint: int) -> dict[Pattern, Array]:
+def _pattern_columns(prediction: TorquePrediction, joint: int) -> dict[Pattern, Array]:
     """Return for each pattern its columns (k, c) at the scored rows."""
     q, qd, qdd = (getattr(prediction.samples, name)[prediction.scored, joint] for name in ("q", "qd", "qdd"))
     torque = prediction.predicted[:, joint]

@@ -82,7 +82,7 @@ def find_correction(compared: FileComparison | None) -> Finding | None:
         return scale
     if sqrt(misfit.min()) < limit.FILE_EXPLAINS and (swapped := _find_swapped_sizes(compared, T)):
         return swapped
-    corrections = list(_corrections(compared, T, misfit))
+    corrections = list(_try_corrections(compared, T, misfit))
     for mean in (0, 1):  # arithmetic, geometric
         best = min(corrections, key=lambda correction: float(correction[0][1, mean]), default=None)
         if best is not None and best[1] is not None:
@@ -117,13 +117,13 @@ def is_about_1000(factor: float) -> bool:
     return abs(log(factor / THOUSAND)) < log(limit.MAX_SCALE)
 
 
-def _corrections(compared: FileComparison, T: Array, misfit: Array) -> Iterator[Correction]:
+def _try_corrections(compared: FileComparison, T: Array, misfit: Array) -> Iterator[Correction]:
     """Try corrections, each of a single input."""
     names, strong = compared.robot.primary_names, compared.strong(T)
     if sqrt(misfit[0]) > limit.MIN_MISFIT:
         for joint in strong:
-            yield _zero(compared, joint, T, limit.MIN_ZERO_DEG[joint == strong[-1]])
-        yield from _tilt(compared, T)
+            yield _try_joint_zeros(compared, joint, T, limit.MIN_ZERO_DEG[joint == strong[-1]])
+        yield from _try_tilted_bases(compared, T)
     if sqrt(misfit[0]) < limit.LARGE_MISFIT:
         return
     for joint in strong:
@@ -132,12 +132,12 @@ def _corrections(compared: FileComparison, T: Array, misfit: Array) -> Iterator[
     yield from _reverse_joint(compared, T)
     for pair in combinations(range(len(names)), 2):
         yield (
-            compared.corrected_misfit(T, T, _swap(compared.tau, pair)),
+            compared.corrected_misfit(T, T, _swap_torques(compared.tau, pair)),
             swapped_torques(names[pair[0]], names[pair[1]]),
         )
 
 
-def _swap(tau: Array, pair: tuple[int, int]) -> Array:
+def _swap_torques(tau: Array, pair: tuple[int, int]) -> Array:
     swapped = tau.copy()
     swapped[:, pair] = tau[:, pair[::-1]]
     return swapped
@@ -159,7 +159,7 @@ def _find_swapped_sizes(compared: FileComparison, T: Array) -> Finding | None:
 
     gains = {}
     for pair in combinations(compared.strong(T), 2):
-        swapped = _swap(compared.tau, pair)
+        swapped = _swap_torques(compared.tau, pair)
         before, after = error(compared.tau, pair), error(swapped, pair)
         if log(limit.MAX_SCALE) + after < before < inf and sqrt(compared.misfit(T, swapped)[0]) < limit.FILE_EXPLAINS:
             gains[pair] = before - after
@@ -167,7 +167,7 @@ def _find_swapped_sizes(compared: FileComparison, T: Array) -> Finding | None:
     return swapped_torques(*(names[joint] for joint in max(gains, key=lambda pair: gains[pair]))) if gains else None
 
 
-def _tilt(compared: FileComparison, T: Array) -> Iterator[Correction]:
+def _try_tilted_bases(compared: FileComparison, T: Array) -> Iterator[Correction]:
     """Try the direction of gravity that fits the torque best, which corrects a base that is not level.
 
     For given slopes of the joints, the torque is linear in gravity; slopes and gravity are fitted alternately.
@@ -235,7 +235,7 @@ def _friction_drives(compared: FileComparison, T: Array) -> bool:
     return float(np.median(powers)) < 0
 
 
-def _zero(compared: FileComparison, joint: int, T: Array, least_deg: float) -> Correction:
+def _try_joint_zeros(compared: FileComparison, joint: int, T: Array, least_deg: float) -> Correction:
     """Try joint zeros, first with large steps, then with small ones.
 
     Return no finding if another centre of mass explains as much.

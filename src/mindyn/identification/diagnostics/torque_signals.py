@@ -80,7 +80,7 @@ def _find_unsigned(data: DiagnosticData) -> Iterator[Finding]:
     )
     if unsigned:
         message = f"the torque of {', '.join(unsigned)} never changes its sign, although the joint moves both ways"
-        remedy = "Log the signed torque or current; its size alone does not identify a robot"
+        remedy = "Log the signed torque or current; its magnitude alone does not identify a robot"
         yield warning(Kind.WRONG_TORQUE_SIGN, message, remedy, unsigned)
 
 

@@ -107,7 +107,7 @@ def weigh(robot: Robot, q: Array, qd: Array, qdd: Array, tau: Array) -> WeightEv
     others = [sign * size * axis for axis in axes for sign in (1.0, -1.0)]
     gravities = [robot.gravity, *(g for g in others if not np.allclose(g, robot.gravity))]
     of_gravity = [np.tensordot(g, weights, 1) for g in gravities]
-    phi, deviations, mass_scale = _prior(robot)
+    phi, deviations, mass_scale = _file_prior(robot)
     weight = of_gravity[0] @ phi
     swing = weight.std(axis=0)
     is_heavy = (swing > limit.MIN_COMPARED_FRACTION * swing.max()) & (swing > 0) & (np.ptp(tau, axis=0) > 0)
@@ -164,10 +164,10 @@ class _Joint:
         self.tau = tau
         rms = max(float(np.sqrt((qd**2).mean())), 1e-300)
         nuisance = np.column_stack([np.ones_like(qd), qd / rms, np.tanh(qd / (0.02 * rms)), np.tanh(qd / (0.3 * rms))])
-        self.nuisance = _basis(nuisance)
+        self.nuisance = _orthonormal_basis(nuisance)
         inertia = float((parts[0] @ phi).std()) / max(float(qdd.std()), 1e-300)
         self.rotor = ROTOR_RATIO * inertia * qdd
-        every = _basis(np.column_stack([nuisance, qdd, *parts]))
+        every = _orthonormal_basis(np.column_stack([nuisance, qdd, *parts]))
         rest = tau - every @ (every.T @ tau)
         self.noise = float(np.sqrt(rest @ rest / max(1, len(tau) - every.shape[1])))
         self.variance = self.noise**2 + (MODEL_ERROR * float(tau.std())) ** 2
@@ -219,14 +219,14 @@ def _decompose(A: Array, mean: Array, tau: Array) -> tuple[Array, Array, Array, 
     return d, m, t, mean - U @ m, tau - U @ t
 
 
-def _basis(columns: Array) -> Array:
+def _orthonormal_basis(columns: Array) -> Array:
     """Return an orthonormal basis of columns (N, k)."""
     sizes = np.linalg.norm(columns, axis=0)
     vectors, values, _ = np.linalg.svd(columns[:, sizes > 0] / sizes[sizes > 0], full_matrices=False)
     return np.asarray(vectors[:, values > RANK_TOLERANCE * values[0]])
 
 
-def _prior(robot: Robot) -> tuple[Array, Array, Array]:
+def _file_prior(robot: Robot) -> tuple[Array, Array, Array]:
     """Return phi (p,) of the file, the standard deviations (p,) of its elements, and the deviations (p, links) due to
     the masses.
 
@@ -238,7 +238,7 @@ def _prior(robot: Robot) -> tuple[Array, Array, Array]:
         beyond = [other.origin.translation for other in robot.joints if other.parent == joint.child]
         centre = values[1:4] / values[0] if values[0] > 0 else np.zeros(3)
         length = max([MIN_LINK_LENGTH_M, *(float(np.linalg.norm(x)) for x in (centre, *beyond))])
-        moment = max(float(np.trace(_tensor(values))) / 3, values[0] * MIN_LINK_LENGTH_M**2)
+        moment = max(float(np.trace(_link_tensor(values))) / 3, values[0] * MIN_LINK_LENGTH_M**2)
         phi.append(values)
         deviations.append(np.array([0.0, *[CENTRE_ERROR * values[0] * length] * 3, *[INERTIA_ERROR * moment] * 6]))
     count = len(phi)
@@ -246,7 +246,7 @@ def _prior(robot: Robot) -> tuple[Array, Array, Array]:
     return np.concatenate(phi), np.concatenate(deviations), np.asarray(mass_scale, dtype=np.float64)
 
 
-def _tensor(phi: Array) -> Array:
+def _link_tensor(phi: Array) -> Array:
     xx, xy, yy, xz, yz, zz = phi[4:10]
     return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 

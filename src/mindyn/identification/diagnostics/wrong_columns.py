@@ -42,7 +42,7 @@ class ColumnCorrection(NamedTuple):
 def find_column_correction(
     smooth: SmoothRows, columns: Callable[[Motion], Array], rigid: NDArray[np.bool_], robot: Robot
 ) -> ColumnCorrection | None:
-    """Return the correction that explains the log; None if none does, or several kinds do.
+    """Find a correction of columns that explains the log; None if no correction or several kinds of them do.
 
     columns  function from a motion to the columns (N, n, p) of the fit
     rigid    (p,) whether a column belongs to links or rotors
@@ -58,7 +58,7 @@ def find_column_correction(
     given = thinned.fit()
     if not (given.means > 0).all():
         return None
-    hypotheses = [*_orders(thinned, columns, names), *_gravities(thinned, rigid, robot)]
+    hypotheses = [*_try_column_orders(thinned, columns, names), *_try_gravity_axes(thinned, rigid, robot)]
     best: dict[Kind, tuple[float, Finding, Residuals]] = {}
     for finding, fit in hypotheses:
         ratio = fit.ratio_to(given)
@@ -72,7 +72,7 @@ def find_column_correction(
     return ColumnCorrection(replace(finding, message=message), ratio)
 
 
-def _orders(
+def _try_column_orders(
     smooth: SmoothRows, columns: Callable[[Motion], Array], names: tuple[str, ...]
 ) -> Iterator[tuple[Finding, Residuals]]:
     """Fit with swapped torques of two joints, and with reversed torque or motion of one joint."""
@@ -83,20 +83,22 @@ def _orders(
     q, qd, qdd, directions = smooth.motion
     for joint, name in enumerate(names):
         signs = np.where(np.arange(len(names)) == joint, -1.0, 1.0)
-        yield _reversed(name, "torque"), smooth.fit(signs * smooth.tau)
+        yield _reversed_sign(name, "torque"), smooth.fit(signs * smooth.tau)
         if directions is None or directions.shape[1] == len(names):
             turned = None if directions is None else signs * directions
             Y = columns((signs * q, signs * qd, signs * qdd, turned))
-            yield _reversed(name, "position"), replace(smooth, Y=Y).fit()
+            yield _reversed_sign(name, "position"), replace(smooth, Y=Y).fit()
 
 
-def _reversed(name: str, what: str) -> Finding:
+def _reversed_sign(name: str, what: str) -> Finding:
     message = f"the {what} of joint {name} has the opposite sign"
     remedy = f"Reverse the sign of its {what} column, or the axis of the joint in the robot file"
     return warning(Kind.WRONG_TORQUE_SIGN, message, remedy, (name,), -1.0)
 
 
-def _gravities(smooth: SmoothRows, rigid: NDArray[np.bool_], robot: Robot) -> Iterator[tuple[Finding, Residuals]]:
+def _try_gravity_axes(
+    smooth: SmoothRows, rigid: NDArray[np.bool_], robot: Robot
+) -> Iterator[tuple[Finding, Residuals]]:
     """Fit under gravity along the other axes of the base."""
     size = float(np.linalg.norm(robot.gravity))
     if not size > 0:

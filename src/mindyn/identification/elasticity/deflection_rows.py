@@ -36,7 +36,7 @@ EDGE_PERIODS: Final = 1.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeflectionRows:
-    """All rows of all logs, low-passed, and which of them are fitted.
+    """Low-passed rows of all logs, with a mark of the rows that are fitted.
 
     kept         (k,) rows that are fitted: without the ends of segments, as many as the cut-off needs
     samples      motion at all rows
@@ -71,7 +71,7 @@ class DeflectionRows:
         return [start for start, _ in segment_ends(self.samples.segments)]
 
     def smooth(self, values: Array) -> Array:
-        """Return values (N, ...) of all rows below the cut-off: functions of the torque as the deflection has them."""
+        """Low-pass values (N, ...) of all rows as the deflection is low-passed, for functions of the torque."""
         result = np.empty_like(values)
         for start, stop in segment_ends(self.samples.segments):
             result[start:stop] = lowpass(values[start:stop], self.cutoff_hz, self.samples.rate_hz)

@@ -170,7 +170,7 @@ class _Deflection:
 
 
 def _fit_deflection(rows: DeflectionRows, k: int) -> _Deflection:
-    """Fit the deflection of a joint, unless its motor position is that of something else."""
+    """Fit the deflection of a joint, unless its motor position does not follow the joint."""
     name, samples, kept = rows.samples.joint_names[k], rows.samples, rows.kept
     torque, owners = rows.torque[kept, k], rows.owners[kept]
     centred = rows.deflection[kept, k] - _group_means(rows.deflection[kept, k], owners)
@@ -182,7 +182,7 @@ def _fit_deflection(rows: DeflectionRows, k: int) -> _Deflection:
     if not np.ptp(q[:, k]) > 0 or not size > 0 or spread[0] == spread[1]:
         reason = "it has only one encoder that moves" if np.ptp(q[:, k]) > 0 else "it never moves"
         return _Deflection(replace(known, reason=reason))
-    instrument = (rows.instrument[:, k], _derivative(rows.instrument[:, k], rows))
+    instrument = (rows.instrument[:, k], _differentiate_segments(rows.instrument[:, k], rows))
     columns = JointColumns(
         rows.deflection[:, k],
         rows.torque[:, k],
@@ -226,7 +226,7 @@ def _assess_joint(estimate: Estimate, rows: DeflectionRows, k: int, deflection: 
     interval = fit.interval("compliance", model)
     is_sliding = estimate.robot.primary_joints[k].kind == "prismatic"
     state, reason = _assess(fit, interval, model, columns, "m/N" if is_sliding else "rad/(N m)")
-    damping, ends = _damping(fit, fit.best.value("compliance"))
+    damping, ends = _significant_damping(fit, fit.best.value("compliance"))
     return replace(
         deflection.values,
         state=state,
@@ -273,7 +273,7 @@ def _assess(
     return "poorly determined", f"the interval of the compliance is wide, {low:.2g} to {high:.2g} {unit}"
 
 
-def _damping(fit: ElasticFit, C: float) -> tuple[float, tuple[float, float]]:
+def _significant_damping(fit: ElasticFit, C: float) -> tuple[float, tuple[float, float]]:
     """Return the damping and its interval; NaN if it is not significant.
 
     A shift of the clock by the time offset of the encoders resembles damping; the interval includes it.
@@ -287,7 +287,7 @@ def _damping(fit: ElasticFit, C: float) -> tuple[float, tuple[float, float]]:
 
 
 def _model_deviation(estimate: Estimate, rows: DeflectionRows, k: int, fit: ElasticFit) -> float:
-    """Return the standard deviation of the compliance due to that of the link model, and to its model error."""
+    """Return the standard deviation of the compliance that uncertainty and errors of the link model cause."""
     Y, numbers = link_columns(estimate, rows, k)
     covariance = estimate.covariance[np.ix_(numbers, numbers)]
     known = np.isfinite(np.diag(covariance))
@@ -301,7 +301,7 @@ def _model_deviation(estimate: Estimate, rows: DeflectionRows, k: int, fit: Elas
 
 
 def _find_foreign_positions(q: Array, d: Array, residual: float, k: int) -> str:
-    """Return why the motor position is not that of the joint, or an empty text.
+    """Explain why a motor position cannot belong to the joint; return "" if it can.
 
     q  (N, n) and d (N,) without their means
     """
@@ -326,7 +326,7 @@ def _group_means(values: Array, owners: NDArray[np.int64]) -> Array:
     return np.asarray(means[numbers])
 
 
-def _derivative(values: Array, rows: DeflectionRows) -> Array:
+def _differentiate_segments(values: Array, rows: DeflectionRows) -> Array:
     """Return the derivative (N,) of values in time, within segments."""
     rate = np.zeros(len(values))
     for start, stop in segment_ends(rows.samples.segments):

@@ -145,7 +145,7 @@ class ElasticFit:
 
     @property
     def shape_deviation(self) -> float:
-        """Standard deviation of the compliance because real backlash, friction and hysteresis have other shapes."""
+        """Standard deviation of the compliance due to the assumed shapes of backlash, friction and hysteresis."""
         plain = min(
             (fit for fit in self.fits if not set(fit.terms) & set(OPTIONAL) and fit.rotor == self.best.rotor),
             key=_score,
@@ -155,17 +155,18 @@ class ElasticFit:
     def interval(self, term: str, extra: float = 0.0, level: float = 0.95) -> tuple[float, float]:
         """Return the ends of the interval of a term; `extra` is a further standard deviation.
 
-        It is that of a free rotor inertia within the hull of those of all possible ones.
+        Without a known rotor inertia, fits with several fixed inertias and a fit with a free inertia give one interval
+        each. The result is the interval of the free inertia, cut to the range of the intervals of the fixed ones.
         """
-        ends = {rotor: self._ends(term, extra, rotor, level) for rotor in {fit.rotor for fit in self.fits}}
+        ends = {rotor: self._average_interval(term, extra, rotor, level) for rotor in {fit.rotor for fit in self.fits}}
         free = ends.pop(None, None)
         low, high = min(pair[0] for pair in ends.values()), max(pair[1] for pair in ends.values())
         if free is not None and max(low, free[0]) < min(high, free[1]):
             return max(low, free[0]), min(high, free[1])
         return low, high
 
-    def _ends(self, term: str, extra: float, rotor: float | None, level: float) -> tuple[float, float]:
-        """Return the ends of the interval of a term over the models with a rotor inertia, weighted by evidence."""
+    def _average_interval(self, term: str, extra: float, rotor: float | None, level: float) -> tuple[float, float]:
+        """Average the interval of a term over all models with this rotor inertia, weighted by their evidence."""
         fits = [fit for fit in self.fits if fit.rotor == rotor]
         scores = np.array([fit.score for fit in fits])
         weights = np.exp(-0.5 * (scores - scores.min()))
@@ -225,7 +226,7 @@ def fit_joint(columns: JointColumns) -> ElasticFit:
             if all(fit.value(name) * sign >= 0 for name, sign in SIGNS.items()):
                 fits.append(fit)
     best = min((fit for fit in fits if fit.rotor is not None or 0 <= fit.rotor_inertia <= largest), key=_score)
-    return ElasticFit(best, tuple(fits), count, _weights(best, names, F, Z, scales))
+    return ElasticFit(best, tuple(fits), count, _compliance_derivative(best, names, F, Z, scales))
 
 
 def _score(fit: Fit) -> float:
@@ -255,7 +256,7 @@ def friction_shape(qd: Array) -> Array:
 
 
 def backlash_shape(torque: Array, spread: float) -> Array:
-    """Return the side (N,) of a backlash on which a torque lies; `spread` is the range of the torque."""
+    """Return on which side of the backlash each torque (N,) presses, -1 to 1; `spread` is the range of the torque."""
     return np.tanh(torque / max(SMOOTH_TORQUE * spread, 1e-300))
 
 
@@ -272,7 +273,7 @@ def _list_models(names: Sequence[str]) -> list[tuple[tuple[str, ...], int | None
     return models
 
 
-def _weights(fit: Fit, names: Sequence[str], F: Array, Z: Array, scales: Array) -> Array:
+def _compliance_derivative(fit: Fit, names: Sequence[str], F: Array, Z: Array, scales: Array) -> Array:
     """Return the derivative (N,) of the compliance with respect to the deflections."""
     chosen = list(fit.columns)
     rotor, first = names.index("acceleration"), chosen[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -12,15 +11,27 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mindyn.foundation.algebra.values import Array
-from mindyn.foundation.atomic_files import relative_path, write_file_atomically
 from mindyn.foundation.errors import Code, InputError, pluralise, unknown_name_error
-from mindyn.foundation.safe_reading import read_json
-from mindyn.identification.estimators.estimate_files import CHECKSUM, add_checksum
+from mindyn.foundation.json_values import to_json_value
+from mindyn.identification.estimators.result_files import (
+    ResultFormat,
+    require_unchanged,
+    result_folder,
+    with_located_paths,
+    with_relative_paths,
+    write_result,
+)
 from mindyn.logs.log import SourceFile
 from mindyn.robots.table import format_table
 
-ELASTICITY_FORMAT: Final = "mindyn elasticity 1"
 ELASTICITY_FILE: Final = "elasticity.json"
+ELASTICITY_FORMAT: Final = ResultFormat(
+    "mindyn elasticity 1",
+    "an",
+    "elasticity",
+    ELASTICITY_FILE,
+    "mindyn elasticity --out writes it for logs with motor positions",
+)
 """File of a run folder with the elasticity of its joints."""
 State = Literal["determined", "not visible", "not separable", "poorly determined", "unusable"]
 
@@ -106,7 +117,7 @@ class JointElasticity:
 
     @property
     def relative_residual(self) -> float:
-        """Unexplained part of the deflection."""
+        """Rms of the unexplained deflection relative to the rms of the deflection."""
         return self.residual / self.deviation if self.deviation > 0 else np.nan
 
 
@@ -201,10 +212,10 @@ class Elasticity:
     def to_dict(self) -> dict[str, Any]:
         """Return the values as JSON can store them."""
         return {
-            "format": ELASTICITY_FORMAT,
+            "format": ELASTICITY_FORMAT.name,
             "cutoff_hz": self.cutoff_hz,
             "rows": self.rows,
-            "joints": [{key: _to_json(value) for key, value in asdict(entry).items()} for entry in self.joints],
+            "joints": [to_json_value(asdict(entry)) for entry in self.joints],
             "sources": [asdict(source) for source in self.sources],
             "curves": [curve.tolist() for curve in self.curves],
         }
@@ -236,11 +247,9 @@ class Elasticity:
         Path
             The written file.
         """
-        home = Path(path).parent if folder is None else Path(folder)
-        values = replace(
-            self, sources=tuple(replace(s, path=relative_path(s.path, home)) for s in self.sources)
-        ).to_dict()
-        return write_file_atomically(path, json.dumps(add_checksum(values), indent=1) + "\n")
+        values = self.to_dict()
+        values["sources"] = with_relative_paths(values["sources"], result_folder(path, folder))
+        return write_result(path, values)
 
 
 def load_elasticity(path: str | Path) -> Elasticity:
@@ -261,30 +270,13 @@ def load_elasticity(path: str | Path) -> Elasticity:
     InputError
         If the file is missing, damaged, or of another format.
     """
-    path = Path(path) / ELASTICITY_FILE if Path(path).is_dir() else Path(path)
-    values = read_json(
-        path, "elasticity", InputError, "mindyn elasticity --out writes it for logs with motor positions"
-    )
-    if values.get("format") != ELASTICITY_FORMAT:
-        raise InputError(
-            f"{path} is not an elasticity of mindyn: its format is not {ELASTICITY_FORMAT!r}",
-            hint="identify it again",
-            code=Code.WRONG_FORMAT,
-            subject=path,
-        )
-    if add_checksum({key: value for key, value in values.items() if key != CHECKSUM}) != values:
-        raise InputError(f"{path} was changed after it was written", code=Code.UNREADABLE, subject=path)
-    try:
-        return Elasticity.from_dict(values)
-    except (KeyError, TypeError, ValueError) as error:
-        message = f"{path} is damaged: {type(error).__name__} {error}"
-        raise InputError(message, code=Code.UNREADABLE, subject=path) from error
+    return ELASTICITY_FORMAT.read(path, _convert)
 
 
-def _to_json(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_to_json(item) for item in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value
+def _convert(values: Mapping[str, Any], path: Path) -> Elasticity:
+    require_unchanged(values, path)
+    elasticity = Elasticity.from_dict(values)
+    return replace(elasticity, sources=with_located_paths(elasticity.sources, path))
 
 
 def _from_json(value: Any) -> Any:

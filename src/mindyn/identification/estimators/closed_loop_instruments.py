@@ -157,7 +157,7 @@ class ClosedLoopInstruments(Estimator):
             )
             assert local.data.joint_weights is not None
             roots = np.sqrt(local.data.joint_weights)
-            columns = (_derivatives(replay, beta, local.deviations) * roots).reshape(len(beta), -1).T
+            columns = (_differentiate_torques(replay, beta, local.deviations) * roots).reshape(len(beta), -1).T
             if has_settled or count == self.passes:
                 break
             step = np.linalg.lstsq(columns, (left.tau * roots).ravel())[0]
@@ -182,7 +182,7 @@ class ClosedLoopInstruments(Estimator):
         return reported.with_notes(first_model=first.source)
 
 
-def _derivatives(replay: LoopReplay, beta: Array, deviations: Array) -> Array:
+def _differentiate_torques(replay: LoopReplay, beta: Array, deviations: Array) -> Array:
     """Return the derivatives (p, N, n) of the simulated torque by differences; zero where a simulation diverges."""
     sizes = np.where(np.isfinite(deviations) & (deviations > 0), deviations, 1e-6)
     up, down = np.split(replay.run(np.concatenate([beta + np.diag(sizes), beta - np.diag(sizes)])).tau, 2)

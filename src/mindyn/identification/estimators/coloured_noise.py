@@ -47,7 +47,7 @@ def colouring_of(
         lags[joint] += [e @ longer[LONGEST_MEMORY - k : len(longer) - k] for k in range(LONGEST_MEMORY + 1)]
         counts[joint] += len(e)
         history[joint] = longer[-LONGEST_MEMORY:]
-    processes = [_process(lag / count, count) for lag, count in zip(lags, counts, strict=True)]
+    processes = [_fit_process(lag / count, count) for lag, count in zip(lags, counts, strict=True)]
     neighbours = tuple(float(lag[1] / lag[0]) if lag[0] > 0 else 0.0 for lag in lags)
     return Colouring(tuple(a for a, _ in processes), tuple(v for _, v in processes), neighbours)
 
@@ -120,8 +120,8 @@ def joint_rows(
                 last = segment
 
 
-def _process(lags: Array, count: float) -> tuple[Array, float]:
-    """Return the coefficients and the innovation variance of the order with the smallest AIC."""
+def _fit_process(lags: Array, count: float) -> tuple[Array, float]:
+    """Fit autoregressive processes; return coefficients and innovation variance of the order with the smallest AIC."""
     from scipy.linalg import solve_toeplitz
 
     if not np.isfinite(lags).all():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
@@ -15,13 +14,11 @@ from numpy.typing import ArrayLike
 
 from mindyn.foundation.algebra.significance import relative_deviation
 from mindyn.foundation.algebra.values import Array
-from mindyn.foundation.atomic_files import locate_beside, relative_path, write_file_atomically
-from mindyn.foundation.errors import Code, InputError, pluralise, shorten_text, suggest_name
+from mindyn.foundation.errors import Code, InputError, pluralise, suggest_name
 from mindyn.foundation.findings import Finding
+from mindyn.foundation.json_values import to_json_value
 from mindyn.foundation.pages.notebook_display import NotebookDisplay, Page, draw_page
-from mindyn.foundation.safe_reading import read_json
 from mindyn.identification.estimators.estimate_files import (
-    add_checksum,
     base_record,
     read_base,
     require_agreement,
@@ -38,7 +35,6 @@ from mindyn.identification.estimators.estimate_records import (
     JointResidual,
     Physical,
     read_array,
-    save_array,
 )
 from mindyn.identification.estimators.fit_summary import (
     data_summary,
@@ -47,6 +43,13 @@ from mindyn.identification.estimators.fit_summary import (
     infinite_variances,
     joint_residuals,
     unexplained_fraction,
+)
+from mindyn.identification.estimators.result_files import (
+    ResultFormat,
+    result_folder,
+    with_located_paths,
+    with_relative_paths,
+    write_result,
 )
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.filters import lowpass
@@ -68,7 +71,9 @@ from mindyn.robots.table import format_table
 if TYPE_CHECKING:
     import polars as pl
 
-ESTIMATE_FORMAT: Final = "mindyn estimate 6"
+ESTIMATE_FORMAT: Final = ResultFormat(
+    "mindyn estimate 6", "an", "estimate", "estimate.json", "Estimate.save and mindyn identify --out write them"
+)
 ESTIMATED: Final = "estimated"
 FROM_PRIOR: Final = "from the prior"
 """States of a value with an interval, and of one that the prior determines."""
@@ -98,10 +103,10 @@ _SAVED_PARTS: Final[Mapping[str, Mapping[str, Codec]]] = {
         "projected": _UNCHANGED,
     },
     "uncertainty": {
-        "covariance": (save_array, read_array),
+        "covariance": (to_json_value, read_array),
         "shifts": _ARRAY,
         "jackknife": (JackknifeDeviation.to_dict, JackknifeDeviation.from_dict),
-        "dropped_ends": (save_array, lambda saved: read_array(saved, np.nan)),
+        "dropped_ends": (to_json_value, lambda saved: read_array(saved, np.nan)),
         "dropped_shifts": _ARRAY,
         "friction_curves": (
             lambda given: [curve.to_dict() for curve in given],
@@ -466,7 +471,7 @@ class Estimate(NotebookDisplay):
     def to_dict(self) -> dict[str, Any]:
         """Return all entries as a dictionary for JSON."""
         return {
-            "format": ESTIMATE_FORMAT,
+            "format": ESTIMATE_FORMAT.name,
             "robot": robot_record(self.robot),
             "base": base_record(self.base),
             "names": list(self.names),
@@ -478,11 +483,9 @@ class Estimate(NotebookDisplay):
 
         folder  folder that the file will be moved to
         """
-        home = Path(path).parent if folder is None else Path(folder)
         record = self.to_dict()
-        sources = [{**source, "path": relative_path(source["path"], home)} for source in record["data"]["sources"]]
-        record["data"]["sources"] = sources
-        return write_file_atomically(path, json.dumps(add_checksum(record), indent=1) + "\n")
+        record["data"]["sources"] = with_relative_paths(record["data"]["sources"], result_folder(path, folder))
+        return write_result(path, record)
 
 
 def columns_of(estimate: Estimate) -> dict[str, list[Any]]:
@@ -542,27 +545,11 @@ def load_estimate(path: str | Path) -> Estimate:
     InputError
         If the file is missing, damaged, inconsistent, or of another format.
     """
-    path = Path(path) / "estimate.json" if Path(path).is_dir() else Path(path)
-    values = read_json(path, "estimate", InputError, "Estimate.save and mindyn identify --out write them")
-    stated = values.get("format")
-    if stated != ESTIMATE_FORMAT:
-        later = isinstance(stated, str) and stated.startswith("mindyn estimate ")
-        raise InputError(
-            f"{path} is not an estimate of mindyn: its format is {shorten_text(repr(stated), 100)}, "
-            f"not {ESTIMATE_FORMAT!r}",
-            hint="another version of mindyn wrote it: use that version, or identify again" if later else "",
-            code=Code.WRONG_FORMAT,
-            subject=path,
-        )
-    try:
-        require_agreement(values, str(path))
-        return _estimate_of(values, str(path))
-    except (KeyError, IndexError, AttributeError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        reason = shorten_text(f"{type(error).__name__} {error}", 300)
-        raise InputError(f"{path} is damaged: {reason}", code=Code.UNREADABLE, subject=path) from error
+    return ESTIMATE_FORMAT.read(path, _convert)
 
 
-def _estimate_of(record: Mapping[str, Any], path: str) -> Estimate:
+def _convert(record: Mapping[str, Any], path: Path) -> Estimate:
+    require_agreement(record, str(path))
     robot, settings = robot_from_record(record["robot"]), EquationSettings.from_dict(record["data"]["settings"])
     base, kernel = read_base(robot, record["base"])
     beta = record["values"]["beta"]
@@ -574,8 +561,8 @@ def _estimate_of(record: Mapping[str, Any], path: str) -> Estimate:
         raise InputError(message, hint="identify again", code=Code.DISAGREEMENT, subject=path)
     require_physical(regressor, np.array(beta), record["values"]["physical"])
     entries = {name: _read_part(record[name], codecs) for name, codecs in _SAVED_PARTS.items()}
-    folder, data, uncertainty = Path(path).parent, entries["data"], entries["uncertainty"]
-    data["sources"] = tuple(replace(s, path=locate_beside(s.path, folder)) for s in data["sources"])
+    data, uncertainty = entries["data"], entries["uncertainty"]
+    data["sources"] = with_located_paths(data["sources"], path)
     if "dropped_shifts" in uncertainty:
         uncertainty["dropped_shifts"] = uncertainty["dropped_shifts"].reshape(-1, len(regressor.names))
     return Estimate(

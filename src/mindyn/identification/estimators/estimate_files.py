@@ -7,7 +7,6 @@ model.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -23,6 +22,7 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, MindynError
 from mindyn.foundation.schemas import require_valid_file
 from mindyn.identification.estimators.estimate_records import read_array
+from mindyn.identification.estimators.result_files import require_unchanged
 from mindyn.kernels.kernel import Kernel
 from mindyn.parameters.base_parameters import BaseParameters, parameter_sizes
 from mindyn.regression.regressor import Regressor, lin_columns
@@ -34,8 +34,6 @@ EXACT: Final = 1e-120
 """Variances below this come from data without noise; products of such variances lose digits."""
 ROUNDING: Final = 1e-9
 """Largest difference of numbers that should be equal, relative to the terms of their sums."""
-CHECKSUM: Final = "sha256"
-"""Entry with the hash of the other entries."""
 _HINT: Final = "the file may have been edited or truncated; identify again"
 _SHAPES: Final[Mapping[str, tuple[str, ...]]] = {
     "values.beta": ("p",),
@@ -69,30 +67,7 @@ def require_agreement(values: Mapping[str, Any], path: str) -> None:
     require_valid_file(values, schema(), path, hint=_HINT)
     for disagreement in _find_disagreements(values):
         raise InputError(f"{path} is not consistent: {disagreement}", hint=_HINT, code=Code.DISAGREEMENT, subject=path)
-    _require_unchanged(values, path)
-
-
-def add_checksum(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries of a file with their hash."""
-    return {**values, CHECKSUM: _hash_entries(values)}
-
-
-def _hash_entries(values: Mapping[str, Any]) -> str:
-    """Return the hash of all entries of a file except the hash itself. Spaces and the order of keys have no effect."""
-    others = {name: value for name, value in values.items() if name != CHECKSUM}
-    return hashlib.sha256(json.dumps(others, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _require_unchanged(values: Mapping[str, Any], path: str) -> None:
-    """Raise `InputError` if an entry was changed after the file was written.
-
-    For example, a changed sign of gravity, a changed axis or a changed drive ratio agrees with all other entries, but
-    changes the predicted torques.
-    """
-    if CHECKSUM in values and values[CHECKSUM] != _hash_entries(values):
-        message = f"{path} was changed after mindyn wrote it: its checksum differs"
-        hint = f"restore the file or identify again; without the entry {CHECKSUM!r} it is read unchecked"
-        raise InputError(message, hint=hint, code=Code.DISAGREEMENT, subject=CHECKSUM)
+    require_unchanged(values, path, is_required=False)
 
 
 def _find_disagreements(record: Mapping[str, Any]) -> Iterator[str]:
@@ -217,7 +192,7 @@ def require_physical(regressor: Regressor, beta: Array, physical: Mapping[str, A
     terms = np.append(np.abs(base.matrix) @ np.abs(x[:split]), np.abs(x[split:]))
     tolerance = 1e-6 * terms + 1e-9 * np.abs(x).max(initial=0.0)  # the second for dropped parameters, exactly zero
     if labels != physical["labels"] or (np.abs(np.append(base.matrix @ x[:split], x[split:]) - beta) > tolerance).any():
-        message = "the physical values of the file do not give its beta"
+        message = "the file's physical parameters do not reproduce its base parameters"
         raise InputError(message, hint=_HINT, code=Code.DISAGREEMENT, subject="physical")
 
 

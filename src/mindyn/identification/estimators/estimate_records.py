@@ -11,20 +11,14 @@ import numpy as np
 
 from mindyn.foundation.algebra.significance import NORMAL_95
 from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.json_values import to_json_value
 
 FEWEST_BLOCKS: Final = 3.0
 """Effective number of blocks below which a parameter keeps the deviation of the noise model."""
 
 
-def save_array(values: Array) -> list[Any]:
-    """Return an array for JSON, with None for what is not finite."""
-    saved = values.astype(object)
-    saved[~np.isfinite(values)] = None
-    return list(saved.tolist())
-
-
 def read_array(saved: Sequence[Any], missing: float = np.inf) -> Array:
-    """Return the array that `save_array` saved, with `missing` for what was not finite."""
+    """Return the array that `to_json_value` converted, with `missing` for numbers that were not finite."""
     values = np.array(saved, dtype=np.float64)  # None becomes NaN
     return np.where(np.isnan(values), missing, values)
 
@@ -38,7 +32,7 @@ class Record:
     def to_dict(self) -> dict[str, Any]:
         """Return the entries as a dictionary for JSON."""
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}  # type: ignore[arg-type]
-        arrays = {name: save_array(value) for name, value in values.items() if isinstance(value, np.ndarray)}
+        arrays = {name: to_json_value(value) for name, value in values.items() if isinstance(value, np.ndarray)}
         tuples = {name: list(value) for name, value in values.items() if isinstance(value, tuple)}
         return {**values, **arrays, **tuples}
 

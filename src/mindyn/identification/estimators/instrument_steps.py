@@ -61,7 +61,7 @@ def model_acceleration(
     the largest measured acceleration of each joint.
     """
     M = inertia_matrices(regressor, beta, samples)
-    definite = _definite(M)
+    definite = _are_definite(M)
     rest = np.zeros_like(samples.q)
     left = samples.tau - predict_unfiltered(regressor, beta, replace(samples, qdd=rest))
     qdd = np.zeros_like(samples.q)
@@ -81,7 +81,7 @@ def inertia_matrices(regressor: Regressor, beta: Array, samples: Samples) -> Arr
     return np.asarray((M + M.transpose(0, 2, 1)) / 2)
 
 
-def _definite(M: Array) -> NDArray[np.bool_]:
+def _are_definite(M: Array) -> NDArray[np.bool_]:
     diagonal = np.einsum("kii->ki", M)
     positive = (diagonal > 0).all(axis=1)
     root = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
@@ -143,7 +143,7 @@ def instrument_step(
         r[columns] += weight * product[:k, -1]
         if common is not None:
             r -= weight * common[joint]
-    inverse = _inverse(A, basis)
+    inverse = _invert_identifiable(A, basis)
     change = inverse @ r
     variances = []
     for columns, weight, product, count in zip(estimate.regressor.columns, weights, products, counts, strict=True):
@@ -211,7 +211,7 @@ def _multiply_rows(estimate: Estimate, measured: Samples, expected: Samples) -> 
     return products, counts
 
 
-def _inverse(A: Array, basis: Array) -> Array:
+def _invert_identifiable(A: Array, basis: Array) -> Array:
     """Return the inverse of Omega^T Y within the identifiable directions."""
     small = basis.T @ A @ basis
     sizes = np.linalg.svd(small, compute_uv=False)

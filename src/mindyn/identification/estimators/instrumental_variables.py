@@ -163,7 +163,7 @@ def torque_noise(samples: Samples) -> Array:
 
 
 def noise_in_both(estimate: Estimate, expected: Samples, M: Array, cutoff_hz: float | None) -> list[Array]:
-    """Return, for each joint i, the mean (p,) of Omega_i^T e_i over the rows of the fit due to torque noise.
+    """Return, for each joint i, the mean (p,) of Omega_i^T e_i over the rows of the fit. Torque noise causes it.
 
     expected   samples with the accelerations of the instrument model, `usable` where it has some
     M          (N, n, n) inertia matrices of that model
@@ -184,7 +184,7 @@ def noise_in_both(estimate: Estimate, expected: Samples, M: Array, cutoff_hz: fl
 
 
 def _mean_change(regressor: Regressor, q: Array, qd: Array, push: Array, joint: int) -> Array:
-    """Return (p,) the mean change of a joint's columns by accelerations `push` (N, n)."""
+    """Return the mean change (p,) of a joint's columns by accelerations `push` (N, n)."""
     if not len(push):
         return np.zeros(regressor.count)
     directions = regressor.directions(q, qd, np.zeros(len(push), dtype=np.int64), 1.0)

@@ -18,6 +18,7 @@ import numpy as np
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, pluralise
+from mindyn.foundation.json_values import to_json_value
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.estimators.estimator import Estimator
 from mindyn.identification.estimators.fit_summary import find_unidentifiable, unexplained_fraction
@@ -52,14 +53,15 @@ class LastLinkFirst(Estimator):
             )
         information = rows.information
         beta, covariance, conditions, unidentifiable = fit_backwards(information)
-        finite = {name: value if np.isfinite(value) else None for name, value in conditions.items()}  # for JSON
         estimate = Estimate.from_fit(
             rows,
             beta,
             covariance,
             "last link first",
             unidentifiable=unidentifiable,
-            provenance={"joint_conditions": {name: finite[name] for name in information.joint_names}},
+            provenance={
+                "joint_conditions": to_json_value({name: conditions[name] for name in information.joint_names})
+            },
         )
         return estimate.with_provenance(status=_format_status(estimate, conditions))
 

@@ -93,9 +93,9 @@ class LeastSquares(Estimator):
             settings = rows.settings
             colouring = colouring_of(rows.regressor, fitted.beta, samples, *settings.filtering.of_equations)
             covariance = _coloured_covariance(rows, samples, information, fitted, colouring)
-            return _estimate(self, rows, information, fitted, covariance, colouring.neighbours)
+            return _assemble_estimate(self, rows, information, fitted, covariance, colouring.neighbours)
         meat = noise_covariance(information, fitted.weights, fitted.variances)
-        return _estimate(self, rows, information, fitted, sandwich(fitted.inverse, meat))
+        return _assemble_estimate(self, rows, information, fitted, sandwich(fitted.inverse, meat))
 
     def _fit_robust(
         self, rows: Rows, samples: SampleBlocks, information: Information, fitted: WeightedFit
@@ -181,7 +181,7 @@ def _solve_weighted(
     inverse[np.ix_(kept, kept)] = part.inverse
     if limits is not None:
         beta = limits.apply(R[:, kept].T @ R[:, kept], beta, np.flatnonzero(kept))
-    return WeightedFit(beta, inverse, part.rank, _variances(information, beta, inverse, weights), weights)
+    return WeightedFit(beta, inverse, part.rank, _residual_variances(information, beta, inverse, weights), weights)
 
 
 def _coloured_covariance(
@@ -205,7 +205,7 @@ def noise_covariance(information: Information, weights: Array, variances: Array)
     return total
 
 
-def _variances(information: Information, beta: Array, inverse: Array, weights: Array) -> Array:
+def _residual_variances(information: Information, beta: Array, inverse: Array, weights: Array) -> Array:
     """Return the residual variance (n,) of each joint: its squared residuals divided by (rows - leverage)."""
     residuals, variances = information.residuals(beta), []
     floor = 1e-30 * information.torque_sizes()
@@ -217,7 +217,7 @@ def _variances(information: Information, beta: Array, inverse: Array, weights: A
     return np.array(variances)
 
 
-def _estimate(
+def _assemble_estimate(
     settings: LeastSquares,
     rows: Rows,
     information: Information,

@@ -78,7 +78,7 @@ class RecursiveInstruments:
         self.model, self.regressor, self.forgetting, self.count = model, model.regressor, forgetting, 0
         self._sums = sums
         self._waiting: list[Array] = []
-        self.largest_acceleration = _bounds(model, largest_acceleration)
+        self.largest_acceleration = _acceleration_limits(model, largest_acceleration)
 
     def update(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, tau: ArrayLike) -> None:
         """Add one sample, arrays (n,)."""
@@ -144,7 +144,7 @@ class RecursiveInstruments:
         return covariance
 
     def _equations(self, sums: _Sums) -> tuple[Array, NDArray[np.bool_], Array]:
-        """Return the lengths of the columns, which of them some sample moves, and A of those, scaled to length 1."""
+        """Return the lengths of the columns, which of them are nonzero, and A of these, scaled to length 1."""
         d = np.sqrt(np.abs(np.diag(sums.A)))
         is_seen = d > 0
         if not is_seen.any() or self.count * self.regressor.joint_count < is_seen.sum():
@@ -192,7 +192,7 @@ class RecursiveInstruments:
         )
 
 
-def _bounds(model: Estimate, given: ArrayLike | None) -> Array:
+def _acceleration_limits(model: Estimate, given: ArrayLike | None) -> Array:
     """Return the largest accelerations (n,) of the instruments: given ones, else the limits of the robot, else
     infinity.
     """

@@ -36,8 +36,8 @@ def curve_rows(regressor: Regressor, joint: int, speeds: Array, load: float) -> 
     if regressor.friction.direction == "stop":  # in steady motion, the stop operator is at its limit
         regressor = regressor.with_friction(replace(regressor.friction, direction="sign", width=0.0))
     columns = regressor.columns[joint]
-    rest = _rows(regressor, joint, np.zeros(1))
-    rows = _rows(regressor, joint, speeds) - rest
+    rest = _constant_speed_rows(regressor, joint, np.zeros(1))
+    rows = _constant_speed_rows(regressor, joint, speeds) - rest
     rows[:, [bool(regressor.parameters[k].load_shape) for k in columns]] = 0.0
     if regressor.robot.loops:  # through a loop, the motion of a joint exerts a centrifugal torque on itself
         rows[:, regressor.rigid[columns]] = 0.0
@@ -64,7 +64,7 @@ def load_friction(estimate: Estimate, joint: int) -> tuple[float, float] | None:
     return mean + half, mean - half
 
 
-def _rows(regressor: Regressor, joint: int, speeds: Array) -> Array:
+def _constant_speed_rows(regressor: Regressor, joint: int, speeds: Array) -> Array:
     """Return the rows of a joint of the regressor at constant speeds, with all joints at zero (with loops, at home)."""
     still, robot = np.zeros((len(speeds), regressor.joint_count)), regressor.robot
     q = still if not robot.loops else still + home_closure(robot).home[list(primary_joints(robot))]

@@ -26,9 +26,12 @@ from mindyn.regression.row_blocks import segment_ends
 class TorquePrediction:
     """Measured and predicted torques of one log at N rows.
 
-    samples    motion at these rows time       (N,) s, as logged measured   (N, n) N m or N, as logged predicted  (N, n)
-    N m or N scored     (k,) rows over which the error is computed ends       rows at the ends of scored segments that
-    are not scored
+    samples    motion at these rows
+    time       (N,) s, as logged
+    measured   (N, n) N m or N, as logged
+    predicted  (N, n) N m or N
+    scored     (k,) rows over which the error is computed
+    ends       rows at the ends of scored segments that are not scored
     """
 
     samples: Samples

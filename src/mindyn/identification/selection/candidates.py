@@ -40,9 +40,13 @@ INNER: Final = 5
 class Candidate:
     """An estimator that may be selected, with its errors on held-out rows.
 
-    words       name in messages settings    settings of its equations estimator   estimator that fits all rows beta
-    values from all rows scores      errors on held-out blocks, for each number of blocks conditions  errors under
-    held-out conditions, for each condition has_offsets whether it fits torque offsets
+    words        name in messages
+    settings     settings of its equations
+    estimator    estimator that fits all rows
+    beta         values from all rows
+    scores       errors on held-out blocks, for each number of blocks
+    conditions   errors under held-out conditions, for each condition
+    has_offsets  whether it fits torque offsets
     """
 
     words: str
@@ -82,7 +86,7 @@ class HoldOut(NamedTuple):
     """Equations in blocks, and the ways in which blocks are held out.
 
     rows      equations with their blocks
-    foldings  for each way, groups of block numbers; the groups are held out in turn, and each way gives one score
+    foldings  each folding divides the block numbers into groups; its groups are held out in turn, and give one score
     """
 
     rows: Rows
@@ -165,9 +169,7 @@ def fit_consistent(held: HoldOuts, estimator: PhysicallyConsistent) -> Candidate
 
 
 def limits_of(settings: EquationSettings) -> FrictionRule:
-    """Return the friction rule for least squares: friction shapes were selected within limits, so that their fit needs
-    the limits.
-    """
+    """Return the friction rule for least squares: the limits within which friction shapes were selected."""
     return "dissipative" if settings.shape.shapes else "regularised"
 
 
@@ -176,8 +178,8 @@ def scores_of_path(held: HoldOut, kept: Kept, *, is_dropping: bool) -> list[Tria
 
     Each fit may drop as many of the least supported parameters as its own rows select.
 
-    The number of dropped parameters that was selected on all rows, among dozens of numbers, fits these rows too well.
-    With it, least squares would appear better than fits without such a choice.
+    The number that was selected on all rows, among dozens of numbers, fits these rows too well. If the fits used that
+    number, least squares would appear better than fits that drop no parameters.
     """
     blocks, tests = _sums_of(held.rows), held.tests
     rests = [rest for rest, _ in tests]

@@ -296,7 +296,7 @@ def select(
     start = _start_friction(complete) if isinstance(asked.friction, str) else asked.friction
     unloaded, excerpt = start.without_load(), experiment.excerpt
     require_signals(excerpt.logs_in_memory)
-    trial, search_space, findings = _start(experiment.sampled_logs, estimator, asked, unloaded)
+    trial, search_space, findings = _starting_trial(experiment.sampled_logs, estimator, asked, unloaded)
     if excerpt.timeline is not None and excerpt.timeline.repeated:
         repeated: tuple[Finding, ...] = (info(Kind.REPEATED_MOTION, excerpt.timeline.sentence),)
     else:
@@ -333,7 +333,7 @@ def select(
     return Choice(estimator, estimator.settings_for(robot, chosen), dropped, score, findings)
 
 
-def _start(
+def _starting_trial(
     logs: Sequence[Log | LogScan], estimator: Estimator | None, asked: EquationSettings, friction: Friction
 ) -> tuple[Trial, SearchSpace, tuple[Finding, ...]]:
     """Return the trial to start from, the search space, and findings about the logs."""

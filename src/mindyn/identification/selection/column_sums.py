@@ -1,4 +1,4 @@
-"""`ColumnSums`: Gram matrices of columns and torque after the parallel filter, for parts of the rows.
+"""`ColumnSums`: Gram matrices of columns and torque after the parallel filter, for ranges of the rows.
 
 One pass over the rows computes the sums for all friction models that are compared, because they share the columns of
 the links.
@@ -25,7 +25,7 @@ Matrices = list[Array]
 """For each joint, W^T W of W = [columns of all frictions | smooth tau | tau]."""
 
 
-class Part(NamedTuple):
+class RowRange(NamedTuple):
     """Rows of a Gram matrix: first, end, step, and the speed that a joint must exceed (None: any speed)."""
 
     first: int
@@ -34,12 +34,12 @@ class Part(NamedTuple):
     slowest: Slowest | None = None
 
     @property
-    def with_slow_rows(self) -> Part:
-        """Return the part with rows of any speed."""
+    def with_slow_rows(self) -> RowRange:
+        """Return the range with rows of any speed."""
         return self._replace(slowest=None)
 
     def within(self, rows: range) -> slice:
-        """Return the slice of the part's rows among consecutive rows, counted from the first of these rows."""
+        """Return the slice of the range's rows among consecutive rows, counted from the first of these rows."""
         first = max(self.first, rows.start)
         first += -(first - self.first) % self.step
         return slice(first - rows.start, max(first, min(self.last, rows.stop)) - rows.start, self.step)
@@ -97,42 +97,43 @@ class ColumnSums:
         self.places = [places[regressor] for regressor in regressors]
         self.widths = [len(known) + 2 for known in columns]
 
-    def normal_matrices(self, parts: Sequence[Part]) -> list[Matrices]:
-        """Return W^T W with W = [Y | smooth tau | tau] for each part and joint. Each part must lie in one segment."""
-        starts, held = [start for start, _ in self.segments], dict[int, list[Part]]()
-        for part in dict.fromkeys(parts):
-            held.setdefault(int(np.searchsorted(starts, part.first, side="right")) - 1, []).append(part)
-        work = [(range(*self.segments[number]), segment_parts) for number, segment_parts in sorted(held.items())]
-        of_part = {
-            part: matrices
-            for segment, segment_parts in work
-            for part, matrices in zip(segment_parts, self._sums(segment, segment_parts), strict=True)
+    def normal_matrices(self, ranges: Sequence[RowRange]) -> list[Matrices]:
+        """Return W^T W with W = [Y | smooth tau | tau] for each range and joint. Each range must lie in one segment."""
+        starts, held = [start for start, _ in self.segments], dict[int, list[RowRange]]()
+        for row_range in dict.fromkeys(ranges):
+            held.setdefault(int(np.searchsorted(starts, row_range.first, side="right")) - 1, []).append(row_range)
+        work = [(range(*self.segments[number]), segment_ranges) for number, segment_ranges in sorted(held.items())]
+        sums_of_range = {
+            row_range: matrices
+            for segment, segment_ranges in work
+            for row_range, matrices in zip(segment_ranges, self._sums(segment, segment_ranges), strict=True)
         }
-        return [of_part[part] for part in parts]
+        return [sums_of_range[row_range] for row_range in ranges]
 
-    def counts(self, part: Part) -> NDArray[np.int64]:
-        """Return the number of rows of the part that count for each joint."""
-        rows = slice(part.first, part.last, part.step)
-        if part.slowest is not None:
-            return np.asarray((np.abs(self.samples.qd[rows]) > np.asarray(part.slowest)).sum(axis=0))
-        return np.full(len(self.widths), len(range(part.first, part.last, part.step)))
+    def counts(self, row_range: RowRange) -> NDArray[np.int64]:
+        """Return the number of rows of the range that count for each joint."""
+        rows = slice(row_range.first, row_range.last, row_range.step)
+        if row_range.slowest is not None:
+            return np.asarray((np.abs(self.samples.qd[rows]) > np.asarray(row_range.slowest)).sum(axis=0))
+        return np.full(len(self.widths), len(range(row_range.first, row_range.last, row_range.step)))
 
-    def _sums(self, segment: range, parts: Sequence[Part]) -> list[Matrices]:
-        """Return the Gram matrix for each part and joint.
+    def _sums(self, segment: range, ranges: Sequence[RowRange]) -> list[Matrices]:
+        """Return the Gram matrix for each range and joint.
 
-        Without a filter, only rows that belong to parts are computed.
+        Without a filter, only rows that belong to ranges are computed.
 
-        The sum of a part without slow rows is the sum with slow rows minus that of the slow rows, because slow rows are
-        few.
+        The sum of a range without slow rows is the sum with slow rows minus that of the slow rows, which are few.
         """
         used = segment
         if self.cutoff_hz is None:
-            used = range(min(part.first for part in parts), max(part.last for part in parts))
+            used = range(min(row_range.first for row_range in ranges), max(row_range.last for row_range in ranges))
         piece = SampleSegment(self.samples, used, 0, [(segment.start, segment.stop)])
         parts_of_rows = list(windows(piece, self.cutoff_hz, 1, 0))
         size = max((window.last - window.first for window in parts_of_rows), default=0)
         rows = [self._buffers.take(joint, size, width) for joint, width in enumerate(self.widths)]
-        number_of = {part: k for k, part in enumerate(dict.fromkeys([*(p.with_slow_rows for p in parts), *parts]))}
+        number_of = {
+            row_range: k for k, row_range in enumerate(dict.fromkeys([*(p.with_slow_rows for p in ranges), *ranges]))
+        }
         joints = [GramMatrices(own, len(number_of)) for own in rows]
         for first, last, kept in parts_of_rows:
             window = slice(first, last)
@@ -146,32 +147,32 @@ class ColumnSums:
                 sums.add((k, taken if isinstance(taken, slice) else taken[joint]) for k, taken in groups)
         matrices = [sums.matrices for sums in joints]
 
-        def of_part(part: Part) -> Matrices:
-            every = [joint[number_of[part.with_slow_rows]] for joint in matrices]
-            if part.slowest is None:
+        def sums_of_range(row_range: RowRange) -> Matrices:
+            every = [joint[number_of[row_range.with_slow_rows]] for joint in matrices]
+            if row_range.slowest is None:
                 return every
-            pairs = zip(every, (joint[number_of[part]] for joint in matrices), self.counts(part), strict=True)
+            pairs = zip(every, (joint[number_of[row_range]] for joint in matrices), self.counts(row_range), strict=True)
             return [(total - slow) * bool(count) for total, slow, count in pairs]  # exactly zero without a row
 
-        return [of_part(part) for part in parts]
+        return [sums_of_range(row_range) for row_range in ranges]
 
     def _groups(
-        self, window: slice, kept: range, parts: Sequence[Part]
+        self, window: slice, kept: range, ranges: Sequence[RowRange]
     ) -> Iterator[tuple[int, slice | list[NDArray[np.intp]]]]:
-        """Yield for each part the kept rows of a window that belong to it.
+        """Yield for each range the kept rows of a window that belong to it.
 
-        For parts without slow rows, also yield the slow rows of each joint.
+        For ranges without slow rows, also yield the slow rows of each joint.
         """
         by = kept.start - window.start
-        for k, part in enumerate(parts):
-            first, last, step = part.within(range(kept.start, kept.stop)).indices(len(kept))
+        for k, row_range in enumerate(ranges):
+            first, last, step = row_range.within(range(kept.start, kept.stop)).indices(len(kept))
             if first >= last:
                 continue
             taken = slice(first + by, last + by, step)
-            if part.slowest is None:
+            if row_range.slowest is None:
                 yield k, taken
             else:
-                is_slow = np.abs(self.samples.qd[window][taken]) <= np.asarray(part.slowest)
+                is_slow = np.abs(self.samples.qd[window][taken]) <= np.asarray(row_range.slowest)
                 yield k, [taken.start + step * np.flatnonzero(joint) for joint in is_slow.T]
 
     def _fill(self, window: slice, joints: Sequence[Array]) -> None:

@@ -94,7 +94,7 @@ def squares_of_torque(matrices: Sequence[Array]) -> Array:
 
 
 def fits_without_each(foldings: Sequence[Folds], kept: Kept) -> list[Fits]:
-    """Fit all blocks but one, for each block of each folding."""
+    """Leave out each block in turn, and fit the others; do this for every division of the rows into blocks."""
     joints = zip(*(folds.fitted for folds in foldings), strict=True)
     squares = [np.concatenate([_of_others(matrices) for matrices in joint]) for joint in joints]
     rows = np.concatenate([_of_others(folds.rows) for folds in foldings])
@@ -160,10 +160,10 @@ def _solve_folds(matrices: Array, rights: Array) -> Array:
     scales = np.sqrt(np.einsum("fkk->fk", matrices))
     scales = np.where(scales > 0, scales, 1.0)
     scaled, scaled_rights = matrices / scales[:, None] / scales[:, :, None], rights / scales
-    return np.array([_solution(*problem) for problem in zip(scaled, scaled_rights, strict=True)]) / scales
+    return np.array([_solve_identifiable(*problem) for problem in zip(scaled, scaled_rights, strict=True)]) / scales
 
 
-def _solution(matrix: Array, right: Array) -> Array:
+def _solve_identifiable(matrix: Array, right: Array) -> Array:
     from scipy.linalg.lapack import dpocon, dpotrf, dpotrs
 
     L, info = dpotrf(matrix.T)  # symmetric: the transpose has LAPACK's memory order

@@ -42,7 +42,7 @@ class TrialScore:
     criterion: float = field(init=False)
 
     def __post_init__(self) -> None:
-        mean, total = _errors(self.left.sum(axis=0), self.power.sum(axis=0))
+        mean, total = _relative_errors(self.left.sum(axis=0), self.power.sum(axis=0))
         object.__setattr__(self, "mean", float(mean))
         object.__setattr__(self, "total", float(total))
         object.__setattr__(self, "criterion", float(np.sqrt(mean * total)))
@@ -107,8 +107,11 @@ def joint_gain(others: Sequence[TrialScore], scores: Sequence[TrialScore], joint
     return gain_of(*([of_joint(score) for score in group] for group in (others, scores)))
 
 
-def _errors(left: Array, power: Array) -> tuple[Array, Array]:
-    """Return mean and total relative error (...,) over the joints of (..., n); infinite if no joint has torque."""
+def _relative_errors(left: Array, power: Array) -> tuple[Array, Array]:
+    """Return the mean over joints of their relative errors, and the relative error of all joints together, each (...,).
+
+    left and power (..., n) are squared residuals and torques. Errors are infinite if no joint has torque.
+    """
     has_torque = power > 0
     shares = np.sqrt(np.where(has_torque, left, 0.0) / np.where(has_torque, power, 1.0))
     has_any, sums = has_torque.any(axis=-1), np.where(has_torque, power, 0.0).sum(axis=-1)
@@ -119,7 +122,7 @@ def _errors(left: Array, power: Array) -> tuple[Array, Array]:
 
 def criterion_of(left: Array, power: Array) -> Array:
     """Return the criterion (...,) of squared residuals (..., n) and squared torques (..., n)."""
-    mean, total = _errors(left, np.broadcast_to(power, left.shape))
+    mean, total = _relative_errors(left, np.broadcast_to(power, left.shape))
     return np.asarray(np.sqrt(mean * total))
 
 

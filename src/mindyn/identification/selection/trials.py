@@ -23,7 +23,7 @@ from mindyn.foundation.processes.worker_messages import SharedData
 from mindyn.foundation.processes.workers import share_tasks, worker_count
 from mindyn.identification.delays import Delay, estimate_delay
 from mindyn.identification.estimators.essential import elimination
-from mindyn.identification.selection.column_sums import Buffers, ColumnSums, Part
+from mindyn.identification.selection.column_sums import Buffers, ColumnSums, RowRange
 from mindyn.identification.selection.folds import Folds, Kept, fits_without_each
 from mindyn.identification.selection.scores import TrialScore
 from mindyn.identification.smooth_rows import build_smooth_rows
@@ -307,26 +307,26 @@ class Trials:
         return tuple(self.values(trial).values())[: self.regressor.base.count]
 
     def _folds(self, trial: Trial) -> Folds:
-        """Return the Gram matrices of a trial; those of the latest trial are cached."""
+        """Return the Gram matrices of a trial, which stay cached until another trial is requested."""
         if self._latest is None or self._latest[0] != trial.settings:
             ((folds,),) = _sum_columns([self], [trial])
             self._latest = trial.settings, folds
         return self._latest[1]
 
-    def _parts(self, trial: Trial, conditioned: ConditionedSamples) -> list[list[tuple[Part, list[Part]]]]:
-        """Return for each block the parts to fit, each with the parts to score."""
+    def _row_ranges(self, trial: Trial, conditioned: ConditionedSamples) -> list[list[tuple[RowRange, list[RowRange]]]]:
+        """Return the ranges of rows to fit in each block, each with the ranges of rows to score."""
         rate, ends = conditioned.samples.rate_hz, segment_ends(conditioned.samples.segments)
         labels = self._labels(conditioned, ends)
         step = decimation_for(trial.equations_hz, rate)
         trim, edge = ceil(edge_duration_s(trial.equations_hz) * rate), ceil(MIN_EDGE_S * rate)
-        blocks: dict[int, list[tuple[Part, list[Part]]]] = {}
+        blocks: dict[int, list[tuple[RowRange, list[RowRange]]]] = {}
         for start, stop in ends:
             for first, last in segment_ends(labels[start:stop]):
-                fit = Part(start + first + trim, start + last - trim, step, trial.conditioning.slow_speed)
+                fit = RowRange(start + first + trim, start + last - trim, step, trial.conditioning.slow_speed)
                 score = range(start + max(first, edge), start + min(last, stop - start - edge))
                 if fit.first < fit.last and len(score):
-                    blocks.setdefault(int(labels[start + first]), []).append((fit, _parts_to_score(fit, score)))
-        return [parts for _, parts in sorted(blocks.items())]
+                    blocks.setdefault(int(labels[start + first]), []).append((fit, _ranges_to_score(fit, score)))
+        return [ranges for _, ranges in sorted(blocks.items())]
 
     def _labels(self, conditioned: ConditionedSamples, ends: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
         """Return the block number (N,) of each sample; `ends` are those of the segments."""
@@ -351,7 +351,7 @@ def _rebuild(shared: _Shared, fold_count: int, timeline: Timeline) -> Trials:
 
 
 def score_all(foldings: Sequence[Trials], listed: Sequence[Trial]) -> list[list[TrialScore]]:
-    """Compute the scores of each trial in all foldings, which must share their logs.
+    """Compute the scores of each trial with each number of blocks; `foldings` differ only in that number.
 
     Trials that differ only in friction and parameters share one pass over the rows. Workers compute some of the passes,
     or some of the trials of a single pass.
@@ -371,12 +371,12 @@ def score_all(foldings: Sequence[Trials], listed: Sequence[Trial]) -> list[list[
 
 
 def scores(foldings: Sequence[Trials], trial: Trial) -> list[TrialScore]:
-    """Return the scores of a trial in all foldings."""
+    """Return the scores of a trial, one for each number of blocks."""
     return score_all(foldings, [trial])[0]
 
 
 def _cross_validate(foldings: Sequence[Trials], listed: Sequence[Trial]) -> list[list[_Errors]]:
-    """Return the errors in each folding of trials that share their rows.
+    """Cross-validate trials that share their rows, once with each number of blocks, and return their errors.
 
     For trials that drop parameters, the errors are those with 0, 1, 2, ... dropped parameters.
     """
@@ -401,22 +401,22 @@ def _cross_validate(foldings: Sequence[Trials], listed: Sequence[Trial]) -> list
 
 
 def _sum_columns(foldings: Sequence[Trials], listed: Sequence[Trial]) -> Iterator[list[Folds]]:
-    """Yield the Gram matrices of each trial in each folding, from one pass over the rows that the trials share."""
+    """Yield the Gram matrices of each trial, for each number of blocks, from one pass over the shared rows."""
     shared, first = foldings[0]._shared, listed[0]
     conditioned = shared.samples(first.conditioning)
     regressors = {trial.friction: shared.with_friction(trial.friction) for trial in listed}
     sums = ColumnSums(list(regressors.values()), conditioned.samples, first.equations_hz, shared.buffers)
     speeds = {trial.conditioning.slow_speed: trial for trial in listed}
-    cuts = [{speed: trials._parts(trial, conditioned) for speed, trial in speeds.items()} for trials in foldings]
-    parts = {
-        part: None
+    cuts = [{speed: trials._row_ranges(trial, conditioned) for speed, trial in speeds.items()} for trials in foldings]
+    ranges = {
+        row_range: None
         for cut in cuts
         for blocks in cut.values()
         for block in blocks
         for fit, scored in block
-        for part in (fit, *scored)
+        for row_range in (fit, *scored)
     }
-    matrices = dict(zip(parts, sums.normal_matrices(list(parts)), strict=True))
+    matrices = dict(zip(ranges, sums.normal_matrices(list(ranges)), strict=True))
     totals = [{speed: _Totals.of(sums, blocks, matrices) for speed, blocks in cut.items()} for cut in cuts]
     matrices.clear()
     places = dict(zip(regressors, sums.places, strict=True))
@@ -431,7 +431,12 @@ def most_steps(kept: Kept) -> int:
 
 
 class _Totals(NamedTuple):
-    """For each joint, Gram matrices (blocks, ., .) of the rows to fit and to score, and counts (blocks, n)."""
+    """Sums over each block of rows, from which its fits and scores are computed.
+
+    fitted  for each joint, Gram matrices (blocks, k, k) of the rows to fit
+    scored  the same of the rows to score
+    rows    (blocks, n) number of rows to fit that count for each joint
+    """
 
     fitted: list[Array]
     scored: list[Array]
@@ -439,14 +444,16 @@ class _Totals(NamedTuple):
 
     @staticmethod
     def of(
-        sums: ColumnSums, blocks: Sequence[Sequence[tuple[Part, list[Part]]]], matrices: Mapping[Part, list[Array]]
+        sums: ColumnSums,
+        blocks: Sequence[Sequence[tuple[RowRange, list[RowRange]]]],
+        matrices: Mapping[RowRange, list[Array]],
     ) -> _Totals:
-        """Add the matrices of the parts of each block."""
+        """Add the matrices of the ranges of each block."""
         fits = [[matrices[fit] for fit, _ in block] for block in blocks]
-        scores = [[matrices[part] for _, scored in block for part in scored] for block in blocks]
+        scores = [[matrices[row_range] for _, scored in block for row_range in scored] for block in blocks]
         fitted, scored = (
             [
-                np.array([sum(part[joint] for part in block) for block in listed]).reshape(-1, width, width)
+                np.array([sum(row_range[joint] for row_range in block) for block in listed]).reshape(-1, width, width)
                 for joint, width in enumerate(sums.widths)
             ]
             for listed in (fits, scores)
@@ -465,12 +472,12 @@ class _Totals(NamedTuple):
         return Folds(regressor.columns, fitted, scored, self.rows, regressor.count)
 
 
-def _parts_to_score(fit: Part, score: range) -> list[Part]:
-    """Split the rows to score into parts, so that rows that are also fitted are summed only once."""
+def _ranges_to_score(fit: RowRange, score: range) -> list[RowRange]:
+    """Split the rows to score into ranges, so that rows that are also fitted are summed only once."""
     if fit.step > 1 or fit.first < score.start or fit.last > score.stop:
-        return [Part(score.start, score.stop)]
-    around = [Part(score.start, fit.first), fit.with_slow_rows, Part(fit.last, score.stop)]
-    return [part for part in around if part.first < part.last]
+        return [RowRange(score.start, score.stop)]
+    around = [RowRange(score.start, fit.first), fit.with_slow_rows, RowRange(fit.last, score.stop)]
+    return [row_range for row_range in around if row_range.first < row_range.last]
 
 
 def rate_of(conditioning: Conditioning) -> float:

@@ -118,30 +118,30 @@ def tune_settings(trials: Trials, start: Trial, search_space: SearchSpace, progr
     """
     best, timed = start, trials.along_time()
     for _ in range(2):
-        best = _filters(timed, best, search_space)
+        best = _select_filters(timed, best, search_space)
         progress(_line("filter", timed, best))
         if search_space.delay:
             # A large delay comes first: friction that reverses early or late would compensate for it.
-            moved = _delay(timed, best)
+            moved = _select_delay(timed, best)
             best = moved if _gain([timed], best, moved).mean > DELAY_GAIN else best
         if search_space.friction:
-            best = _better(timed, best, _directions(best), 1.0)
-            best = _better(timed, best, [best.with_conditioning(slow_speed=v) for v in SLOW_SPEEDS], MIN_GAIN)
+            best = _better_trial(timed, best, _directions(best), 1.0)
+            best = _better_trial(timed, best, [best.with_conditioning(slow_speed=v) for v in SLOW_SPEEDS], MIN_GAIN)
             progress(_line("friction", timed, best))
         if search_space.delay:
-            best = _delay(timed, best)
+            best = _select_delay(timed, best)
             progress(_line("delay", timed, best))
     if search_space.friction:
-        best = _shapes(trials, add_load_friction(trials, best))
+        best = _select_shapes(trials, add_load_friction(trials, best))
         progress(_line("friction shape", trials, best))
     if search_space.parameters:
-        best = _better(trials, best, [replace(best, without=kinds) for kinds in DROPPED_TOGETHER], 1.0)
-        best = _essential(trials, best, search_space)
+        best = _better_trial(trials, best, [replace(best, without=kinds) for kinds in DROPPED_TOGETHER], 1.0)
+        best = _select_essential(trials, best, search_space)
         progress(_line(f"{best.dropped} parameters dropped", trials, best))
     return best
 
 
-def _essential(trials: Trials, best: Trial, search_space: SearchSpace) -> Trial:
+def _select_essential(trials: Trials, best: Trial, search_space: SearchSpace) -> Trial:
     """Drop as many of the least supported parameters as gives the best prediction of motion that was not fitted.
 
     If there are few large blocks, the held-out motion differs from the rest; if there are many small blocks, it is
@@ -150,19 +150,19 @@ def _essential(trials: Trials, best: Trial, search_space: SearchSpace) -> Trial:
     with a single number of blocks they may fit the noise of these blocks.
     """
     foldings = several_foldings(trials)
-    _score_paths(foldings, [best, *_other_slow_speeds(best, search_space), *_stops(best, search_space)])
+    _score_paths(foldings, [best, *_other_slow_speeds(best, search_space), *_presliding_candidates(best, search_space)])
     best, error = least_supported(foldings, best)
     if search_space.delay and best.conditioning.delay_s:
         without = best.with_conditioning(delay_s=0.0)
         pair = replace(best, dropped=0), replace(without, dropped=0)
         if not _needs_delay(foldings, *pair):
             best, error = least_supported(foldings, without)
-    for look in (_other_slow_speeds, _stops):
+    for look in (_other_slow_speeds, _presliding_candidates):
         candidates = look(best, search_space)
         _score_paths(foldings, candidates)
         for other in candidates:
             candidate, found_error = least_supported(foldings, other)
-            if found_error < (MIN_GAIN if look is _stops else 1.0) * error:
+            if found_error < (MIN_GAIN if look is _presliding_candidates else 1.0) * error:
                 best, error = candidate, found_error
     if trials.timeline.repeated:
         # Blocks of phases hold out other motions, blocks of time the same motion; both kinds will be predicted.
@@ -172,7 +172,7 @@ def _essential(trials: Trials, best: Trial, search_space: SearchSpace) -> Trial:
 
 
 def several_foldings(trials: Trials) -> list[Trials]:
-    """Return trials with several numbers of blocks."""
+    """Return the trials with their rows divided into each number of blocks of `FOLDINGS`."""
     return [trials.with_folds(folds) for folds in FOLDINGS]
 
 
@@ -182,7 +182,7 @@ def _score_paths(foldings: Sequence[Trials], listed: Sequence[Trial]) -> None:
 
 
 def least_supported(foldings: Sequence[Trials], trial: Trial) -> tuple[Trial, float]:
-    """Return the trial with the best number of dropped parameters, and its error over all foldings."""
+    """Return the trial with the best number of dropped parameters, and its error over all numbers of blocks."""
     criteria = []
     _score_paths(foldings, [trial])
     for trials in foldings:
@@ -200,7 +200,7 @@ def _other_slow_speeds(best: Trial, search_space: SearchSpace) -> list[Trial]:
     return [best.with_conditioning(slow_speed=v) for v in SLOW_SPEEDS if v != known] if search_space.friction else []
 
 
-def _stops(best: Trial, search_space: SearchSpace) -> list[Trial]:
+def _presliding_candidates(best: Trial, search_space: SearchSpace) -> list[Trial]:
     """Return presliding friction with widths between those tried before.
 
     If the best friction is a stop, return neighbouring widths.
@@ -219,8 +219,8 @@ def _line(what: str, trials: Trials, trial: Trial) -> str:
     return f"{what}: cross-validated error {100 * score.total:.2f} % total, {100 * score.mean:.2f} % mean over joints"
 
 
-def _better(trials: Trials, best: Trial, others: Iterable[Trial], factor: float) -> Trial:
-    """Return the best of the other trials if its error is below `factor` times that of `best`; otherwise return
+def _better_trial(trials: Trials, best: Trial, others: Iterable[Trial], factor: float) -> Trial:
+    """Return the best of the other trials if its error is below `factor` times the error of `best`; otherwise return
     `best`.
     """
     listed = [best, *others]
@@ -229,7 +229,7 @@ def _better(trials: Trials, best: Trial, others: Iterable[Trial], factor: float)
     return listed[k] if errors[k] < factor * errors[0] else best
 
 
-def _promising(trials: Trials, listed: Sequence[Trial]) -> list[Trial]:
+def _promising_trials(trials: Trials, listed: Sequence[Trial]) -> list[Trial]:
     """Return the trials that are not far from the best on a part of long logs; for short logs, return all trials."""
     if trials.sketch is None:
         return list(listed)
@@ -241,30 +241,30 @@ def _promising(trials: Trials, listed: Sequence[Trial]) -> list[Trial]:
     ]
 
 
-def _filters(trials: Trials, best: Trial, search_space: SearchSpace) -> Trial:
+def _select_filters(trials: Trials, best: Trial, search_space: SearchSpace) -> Trial:
     highest = search_space.highest_filter_hz
-    grid = _grid(rate_of(best.conditioning), search_space.lowest_hz or LOWEST_HZ)
+    grid = _cutoff_grid(rate_of(best.conditioning), search_space.lowest_hz or LOWEST_HZ)
     if search_space.filter:
         if highest is not None and best.equations_hz is None:
             best = _with_filters(best, [highest], search_space)[0]
-        best = _better(trials, best, _promising(trials, _with_filters(best, grid, search_space)), 1.0)
+        best = _better_trial(trials, best, _promising_trials(trials, _with_filters(best, grid, search_space)), 1.0)
         for step in FINER:
             if best.equations_hz is not None:
                 near = [best.equations_hz / step, best.equations_hz * step]
-                best = _better(trials, best, _with_filters(best, near, search_space), 1.0)
+                best = _better_trial(trials, best, _with_filters(best, near, search_space), 1.0)
     if search_space.cutoff:
         # The motion alone may need a filter: its derivatives are noisy, while the torque jumps with the friction.
         filters = {best.equations_hz, None} if search_space.filter and highest is None else {best.equations_hz}
         kinds = [best.with_settings(equations_hz=f) for f in filters]
         others = [trial.with_conditioning(motion_hz=f) for f in grid for trial in kinds]
-        best = _better(trials, best, _promising(trials, others), 1.0)
+        best = _better_trial(trials, best, _promising_trials(trials, others), 1.0)
     if search_space.velocity:
         others = [best.with_conditioning(velocity=origin) for origin in ("differentiated", "measured")]
-        best = _better(trials, best, others, 1.0)
+        best = _better_trial(trials, best, others, 1.0)
     return best
 
 
-def _grid(rate: float, lowest_hz: float) -> list[float | None]:
+def _cutoff_grid(rate: float, lowest_hz: float) -> list[float | None]:
     """Return None (no filter), then cut-offs over the whole range."""
     values: list[float | None] = [None]
     f = lowest_hz
@@ -298,7 +298,7 @@ def _directions(best: Trial) -> list[Trial]:
     return [best.with_friction(direction=k.direction, width=k.width) for k in kinds]
 
 
-def _delay(trials: Trials, best: Trial) -> Trial:
+def _select_delay(trials: Trials, best: Trial) -> Trial:
     """Select a delay: scan the whole range with the smooth torque, then take steps as long as they reduce the error.
 
     A search that starts without delay would end in the nearest local minimum, where friction that reverses early
@@ -307,13 +307,13 @@ def _delay(trials: Trials, best: Trial) -> Trial:
     the delay (`delays`).
     """
     scanned = best.conditioning.motion_delay_s + trials.delays(best).best().seconds
-    best = _better(trials, best, [best.with_conditioning(delay_s=scanned)], 1.0)
+    best = _better_trial(trials, best, [best.with_conditioning(delay_s=scanned)], 1.0)
     rate = rate_of(best.conditioning)
     step = 1 / (20 * min(best.equations_hz or 0.2 * rate, 0.2 * rate))
     smallest = step / 5
     for _ in range(DELAY_STEPS):
         now = best.conditioning.motion_delay_s
-        moved = _better(
+        moved = _better_trial(
             trials, best, [best.with_conditioning(delay_s=now + step), best.with_conditioning(delay_s=now - step)], 1.0
         )
         if moved is best:
@@ -357,7 +357,7 @@ def add_load_friction(trials: Trials, best: Trial) -> Trial:
         shapes = (*taken, *LOAD_SHAPES[:count])
         without = chosen.friction.without
         wanted = best.with_friction(shapes=shapes, reference=reference, without=without)
-        candidate = _braking(trials, wanted)
+        candidate = _select_braking_friction(trials, wanted)
         if candidate is None:
             continue
         score_all(foldings, [chosen, candidate])
@@ -369,11 +369,11 @@ def add_load_friction(trials: Trials, best: Trial) -> Trial:
 
 
 def _gain(foldings: Sequence[Trials], best: Trial, other: Trial) -> Gain:
-    """Return by how much the other trial predicts better."""
+    """Return how much lower the error of the other trial is."""
     return gain_of(*(scores(foldings, trial) for trial in (best, other)))
 
 
-def _braking(trials: Trials, trial: Trial) -> Trial | None:
+def _select_braking_friction(trials: Trials, trial: Trial) -> Trial | None:
     """Exclude load-dependent friction that would drive or lock a joint. Return None if no such friction remains.
 
     The difference between driving and braking loads is excluded first, because it acts like a gain; the common part is
@@ -410,7 +410,7 @@ def _driven_joints(trials: Trials) -> list[str]:
     return [drive.joint for drive in trials.regressor.robot.drives]
 
 
-def _shapes(trials: Trials, best: Trial) -> Trial:
+def _select_shapes(trials: Trials, best: Trial) -> Trial:
     """Add friction shapes one by one as long as they reduce the error over all joints and several numbers of blocks.
 
     A shape is excluded at joints where it makes the prediction significantly worse. A shape is not added for a single

@@ -1,9 +1,9 @@
-"""The delay of targets, common to all joints of a bus: fitted together with all values, and compared with no delay.
+"""Fit the delay of targets that all joints of a bus share, and decide whether the fit needs it.
 
-Friction, damping and armature delay a position by far more than a bus does. The delay is therefore estimated beside
-them, by Gauss-Newton steps of the Schur complement of all joints, and limited to a few control periods. It is applied
-only if it differs from zero by more than its interval, and the simulation becomes better than with the other values
-alone. On an SO-101, where a free delay was found to be 98 to 175 ms, it is zero in 13 logs and within 6 ms in one.
+Friction, damping and armature delay a position by far more than a bus does. The delay is therefore estimated together
+with them, by Gauss-Newton steps of the Schur complement of all joints, and limited to a few control periods. It is
+applied only if zero is outside its interval, and the simulation becomes better than with the other values alone. On an
+SO-101, where a free delay was found to be 98 to 175 ms, it is zero in 13 logs and within 6 ms in one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class JointProblem:
     extras: tuple[float, ...] = NO_EXTRAS
 
     def cost(self, rows: ServoRows) -> OutputError:
-        """Return the cost of the joint for rows."""
+        """Return the cost of the joint's simulation over some rows."""
         return OutputError(rows.table(self.joint), self.weights, self.free, self.prior, self.extras)
 
 
@@ -100,7 +100,7 @@ def _project(
     delay_s: float,
     blocks: NDArray[np.intp],
 ) -> tuple[Array, Array, list[Array]]:
-    """Return score and information (blocks,) of the delay after all other values have followed, and dx/ddelay."""
+    """Return score and information (blocks,) of the delay, with all other values adapted to it, and dx/ddelay."""
     ahead, behind = (rows.with_later_targets(delay_s + sign * DIFFERENCE_S) for sign in (1, -1))
     count = int(blocks[-1]) + 1
     score, information, slopes = np.zeros(count), np.zeros(count), []

@@ -45,7 +45,7 @@ class Table:
 
 
 def choose_tip(robot: Robot, tip: str | None) -> str:
-    """Return the frame whose height is compared with a table: that of the last link farthest from its joint."""
+    """Return the frame whose height is compared with a table: the frame of the last link farthest from its joint."""
     names = [*robot.link_names, *(frame.name for frame in robot.frames)]
     if tip is not None:
         require_choice(tip, names, "tip")
@@ -65,7 +65,10 @@ def tip_heights(robot: Robot, tip: str, q: Array) -> Array:
 
 
 def find_table(robot: Robot, rows: ServoRows, residuals: Array, tip: str) -> Table | None:
-    """Return the table on which the tip rests in some rows: they are the lowest, pushed up, and badly simulated.
+    """Find a table on which the tip rests in some rows.
+
+    In these rows the tip is lowest, the joints are pushed up, and the simulation is bad.
+
 
     residuals  (N, n) simulated minus measured positions
     """
@@ -101,12 +104,15 @@ def free_rows(robot: Robot, rows: ServoRows, table: Table | None) -> NDArray[np.
         for joint in range(rows.q.shape[1]):
             held = touching[first:end] | stopped[first:end, joint]
             if held.any():
-                free[first:end, joint] = ~_extend(held, rows.target[first:end, joint], lead)
+                free[first:end, joint] = ~_extend_contact(held, rows.target[first:end, joint], lead)
     return free
 
 
 def _rows_at_stops(rows: ServoRows) -> NDArray[np.bool_]:
-    """Return the rows (N, n) at an end of a joint's positions where it stood while its target was far beyond."""
+    """Return whether each row (N, n) is at a mechanical stop.
+
+    A joint is at a stop if it stands at its largest (or smallest) position although its target is far beyond.
+    """
     error = rows.target - rows.q
     far = STOP_ERROR * np.median(np.abs(error), axis=0) + RELEASE
     slow = np.abs(rows.v) < 0.1 * np.quantile(np.abs(rows.v), 0.99, axis=0)
@@ -118,8 +124,8 @@ def _rows_at_stops(rows: ServoRows) -> NDArray[np.bool_]:
     return result
 
 
-def _extend(held: NDArray[np.bool_], target: Array, lead: int) -> NDArray[np.bool_]:
-    """Return the rows (N,) in contact, before it by `lead` rows, and after it until the target moved by `RELEASE`."""
+def _extend_contact(held: NDArray[np.bool_], target: Array, lead: int) -> NDArray[np.bool_]:
+    """Extend contacts (N,) by the `lead` rows before them, and by the rows until the target moved by `RELEASE`."""
     soon = np.convolve(held[::-1], np.ones(lead + 1))[: len(held)][::-1] > 0.5
     result = soon.copy()
     for last in np.flatnonzero(soon & ~np.append(soon[1:], False)):

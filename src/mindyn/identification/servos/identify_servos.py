@@ -44,7 +44,7 @@ from mindyn.regression.rows import Logs
 from mindyn.robots.robot import Robot
 
 CORRELATED_S: Final = 1.0
-"""Time over which errors of a simulation are alike; a weak prior counts as one such piece of a log."""
+"""Time over which errors of a simulation are correlated; a weak prior has the weight of one such interval."""
 SCALE_HALF_WIDTH: Final = 0.5
 """Largest half-width of the interval of log kp for which gravity counts as determining the scale."""
 SCALE_GRAVITY: Final = 0.02
@@ -191,7 +191,7 @@ def identify_servos(
                     *_find_open(names, fits, low),
                     *_find_limits(names, fits),
                     *_find_frictions(names, fits),
-                    *_find_coupled(names, fits),
+                    *_find_coupled_joints(names, fits),
                 ),
             ),
             *dict.fromkeys(finding for log in listed for finding in log.findings),
@@ -225,7 +225,7 @@ class _ServoFits:
         self.frictions: dict[int, tuple[Extension, Extension]] = {}
 
     def find_limits(self) -> None:
-        """Add the limit of the drive to joints whose held-out blocks it makes better."""
+        """Add a torque limit to each joint whose held-out blocks are then simulated better."""
         for joint in (int(k) for k in np.flatnonzero(self.moves)):
             fit, problem = self.fits[joint], self._problem(joint)
             assert fit is not None
@@ -236,7 +236,7 @@ class _ServoFits:
                 self.fits[joint] = problem.refine(limit.fit.x[:4])
 
     def find_frictions(self) -> None:
-        """Fit each joint with more friction at rest, and with friction by load."""
+        """Fit each joint twice more: with higher friction at rest, and with friction that grows with the load."""
         for joint in (int(k) for k in np.flatnonzero(self.moves)):
             fit = self.fits[joint]
             assert fit is not None
@@ -265,7 +265,7 @@ class _ServoFits:
                 self.fits[joint] = self._fit(int(joint), gain)
 
     def apply_delay(self) -> float:
-        """Return the common delay of the targets if it is significant, with fits for it; otherwise 0."""
+        """Fit a common delay of the targets. If it is significant, refit the joints and return it; else return 0."""
         joints = [int(joint) for joint in np.flatnonzero(self.moves)]
         problems = [JointProblem(j, self.weights[:, j], self._free(j), self._prior, self.extras[j]) for j in joints]
         fits = [fit for fit in self.fits if fit is not None]
@@ -319,9 +319,10 @@ class _ServoFits:
         return values * np.exp(-half), values * np.exp(half), covariance
 
     def _errors_by_friction(self, joint: int) -> Array:
-        """Return how far the ends of intervals of log values (4,) are if friction is not one constant.
+        """Return how far the intervals of the log values (4,) must reach because friction may not be one constant.
 
-        Without significance, only the friction itself counts.
+        Each model of varying friction gives values and intervals; the result is the largest distance of their ends from
+        the values. A model that does not improve the fit significantly extends only the interval of the friction.
         """
         x, prior = np.log(self.values[joint]), self._prior * prior_information(5)
         ends = []
@@ -402,10 +403,10 @@ class _ServoFits:
 
 
 def _step_errors(values: Array) -> Array:
-    """Return errors (4,) of log values by steps of `STEP_S`.
+    """Return the errors (4,) of the log values that the time step `STEP_S` causes.
 
     A target acts half a step early, which kp h / 2 of damping balances, and damping acts half a step late, which adds
-    kd h / 2 to the inertia. The values are therefore those for simulators with such steps.
+    kd h / 2 to the inertia. The values are therefore valid for simulators with the same step.
     """
     kp, kd, _, ia = values
     return np.array([0.0, kp / kd, 0.0, kd / ia]) * STEP_S / 2
@@ -525,7 +526,7 @@ def _find_still(names: Sequence[str], still: NDArray[np.bool_]) -> list[Finding]
 
 
 def _explain(causes: Sequence[Finding], findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings, explained by a cause that makes all of them unreliable."""
+    """Mark all findings as consequences of a cause that makes them unreliable."""
     return [replace(f, explained_by=causes[0].kind) if causes else f for f in findings]
 
 
@@ -553,7 +554,7 @@ def _find_contradictions(names: Sequence[str], fits: _ServoFits) -> list[Finding
 
 
 def _find_open(names: Sequence[str], fits: _ServoFits, low: Array) -> list[Finding]:
-    found = _find_slow(names, fits, low)
+    found = _find_slow_joints(names, fits, low)
     slow = [name for finding in found for name in finding.joints]
     for place, what in ((1, "damping"), (2, "friction"), (3, "armature")):
         stated = fits.moves & (fits.has_scale if what == "armature" else True)
@@ -578,7 +579,7 @@ def _find_limits(names: Sequence[str], fits: _ServoFits) -> list[Finding]:
 
 
 def _find_frictions(names: Sequence[str], fits: _ServoFits) -> list[Finding]:
-    """Return findings about friction that one constant approximates; simulators have no other."""
+    """Return findings about joints whose friction is not one constant, which is all that simulators offer."""
     words = {"rest": "changes with speed by {:.0f} % between rest and motion", "loaded": "is {:.2g} % of the load more"}
     found = []
     best = {
@@ -599,8 +600,8 @@ def _find_frictions(names: Sequence[str], fits: _ServoFits) -> list[Finding]:
     return found
 
 
-def _find_slow(names: Sequence[str], fits: _ServoFits, low: Array) -> list[Finding]:
-    """Return a finding if damping is uncertain, at speeds at which usual damping gives less torque than friction."""
+def _find_slow_joints(names: Sequence[str], fits: _ServoFits, low: Array) -> list[Finding]:
+    """Return a finding on joints too slow for damping: even a usual damping gives less torque than their friction."""
     peaks = np.quantile(np.abs(fits.rows.v), 0.99, axis=0)
     usual = np.array([typical_values(kp)[1] for kp in fits.values[:, 0]])
     needed = fits.values[:, 2] / usual
@@ -617,7 +618,7 @@ def _find_slow(names: Sequence[str], fits: _ServoFits, low: Array) -> list[Findi
     return [warning(Kind.SLOW_MOTION, message, remedy, joints)]
 
 
-def _find_coupled(names: Sequence[str], fits: _ServoFits) -> list[Finding]:
+def _find_coupled_joints(names: Sequence[str], fits: _ServoFits) -> list[Finding]:
     coupling = np.sqrt(((fits.rows.load - fits.rows.gravity) ** 2).mean(axis=0))
     joints = tuple(n for n, c, v in zip(names, coupling, fits.values, strict=True) if c > COUPLED_PART * v[2])
     if not joints:

@@ -35,11 +35,11 @@ class ServoRows:
     """Rows of all logs, in their order.
 
     time, q, target  (N,), (N, n): stamps, measured positions, and mean targets from a row to the next
-    early, switch    (N, n), (N,): targets that act until so many steps after the row, when those of `late` follow
+    early, switch    (N, n), (N,): the early target acts for `switch` steps after the row, then the late one
     late             (N, n) targets that act at the end of the row
     v, a             (N, n) smoothed velocities and accelerations
     load             (N, n) torque of gravity and of the motion of the other joints
-    gravity          (N, n) the part of gravity in it
+    gravity          (N, n) the part of the load that gravity causes
     inertia          (N, n) diagonal of the inertia matrix
     step_s, steps    (N,) length and number of steps to the next row
     is_start         (N,) rows at which a simulation begins, from the measured state

@@ -1,8 +1,9 @@
-"""Effects beyond the four values of a joint: more friction at rest, friction by load, a limit of the drive.
+"""Test three effects that the model of a servo neglects: more friction at rest, friction by load, a torque limit.
 
-Each is fitted as a fifth value, and is significant only if the simulation of held-out blocks becomes better. Leaving a
-block out moves the values by one Gauss-Newton step, as for the intervals. Friction by load hardly changes a motion, but
-fc; intervals therefore include the change of the other values by friction at rest and by load in any case.
+Each effect is fitted as a fifth value of the joint. It is significant only if the simulation of held-out blocks becomes
+better; leaving a block out moves the values by one Gauss-Newton step, as for the intervals. Friction at rest and by
+load always widen the intervals of the other values. Friction by load, for example, hardly changes a motion, but it
+changes fc.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def find_limit(problem: OutputError, fit: JointFit, blocks: NDArray[np.intp]) ->
     error = np.abs(problem.table[:, 0] - problem.table[:, 6])[problem.weights > 0]
     largest = fit.x[0] + np.log(max(float(np.quantile(error, 0.995)), 1e-12))
     candidates = np.column_stack([np.tile(fit.x, (len(LIMITS), 1)), largest + np.log(LIMITS)])
-    problems = [_extend(problem, "limit", inner) for inner in (0.0, 1.0)]
+    problems = [_extended_values(problem, "limit", inner) for inner in (0.0, 1.0)]
     starts = [(whole, candidates[int(np.argmin(whole.costs(candidates)))]) for whole in problems]
     whole, x, cost = min(((whole, *whole.improve(start)) for whole, start in starts), key=lambda trial: trial[2])
     if not cost < (1 - MIN_GAIN) * fit.cost:
@@ -76,15 +77,15 @@ def _blocks_at_limit(problem: OutputError, blocks: NDArray[np.intp], x: Array) -
 
 
 def find_frictions(problem: OutputError, fit: JointFit, blocks: NDArray[np.intp]) -> tuple[Extension, Extension]:
-    """Return the friction at rest, and by load, each with the other values that follow from it."""
+    """Fit friction at rest and friction by load, each together with the other values."""
     found = []
     for extra in FRICTIONS:
-        whole = _extend(problem, extra, problem.extras[3])
+        whole = _extended_values(problem, extra, problem.extras[3])
         found.append(_compare(problem, fit, blocks, extra, whole, np.append(fit.x, 0.0)))
     return found[0], found[1]
 
 
-def _extend(problem: OutputError, extra: Extra, inner: float) -> OutputError:
+def _extended_values(problem: OutputError, extra: Extra, inner: float) -> OutputError:
     extras = (*problem.extras[:3], inner)
     return replace(problem, free=np.append(problem.free, True), extras=extras, extra=extra)
 
@@ -122,7 +123,7 @@ def _held_out_losses(problem: OutputError, fit: JointFit, blocks: NDArray[np.int
 
 
 def with_limit(problem: OutputError, extension: Extension) -> OutputError:
-    """Return the cost of four values with the limit of an extension."""
+    """Return the problem of four values, in which the drive has the torque limit of an extension."""
     extras = list(extension.problem.extras)
     extras[EXTRA_FIELDS.index("limit")] = extension.value
     return replace(problem, extras=tuple(extras))

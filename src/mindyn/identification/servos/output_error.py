@@ -45,7 +45,7 @@ class JointFit:
     cost       cost at x
     residuals  (N,) simulated minus measured position
     jacobian   (N, 4), (N, 5) derivative of the simulated position with respect to x; zero for values that are fixed
-    weights    (N,) weights of the rows times those of the robust loss, over the squared scale
+    weights    (N,) weights of the rows times weights of the robust loss, divided by the squared scale
     """
 
     x: Array
@@ -62,7 +62,7 @@ class OutputError:
     table    (N, 10) rows for `simulate_joint`
     weights  (N,) weights of the rows
     free     (4,) values that are fitted
-    prior    weight of the prior in rows: those of the time over which errors are correlated
+    prior    weight of the prior, as a number of rows: the time over which errors are correlated
     extras   (4,) values of `EXTRA_FIELDS`
     extra    name of the one that is fitted too, as x[4]; the logarithm of a limit. `free` is then (5,)
     """
@@ -106,11 +106,11 @@ class OutputError:
 
     def improve(self, x: Array) -> tuple[Array, float]:
         """Return x and its cost after a few steps."""
-        return self._descend(self._bound(x), TRIAL_STEPS)
+        return self._descend(self._bound_armature(x), TRIAL_STEPS)
 
     def refine(self, x: Array) -> JointFit:
-        """Return the fit from a start (4,) in x that is close to it."""
-        x, cost = self._descend(self._bound(x), MAX_STEPS)
+        """Fit from initial values (4,) of x that are close to the minimum."""
+        x, cost = self._descend(self._bound_armature(x), MAX_STEPS)
         return self._describe(x, cost)
 
     def differentiate(self, x: Array) -> tuple[Array, Array]:
@@ -134,7 +134,7 @@ class OutputError:
         typical = np.array([x[0], *(x[0] + np.log(TYPICAL_RATIOS))])
         return np.asarray((x[:4] - typical) / PRIOR_DEVIATIONS)
 
-    def _bound(self, x: Array) -> Array:
+    def _bound_armature(self, x: Array) -> Array:
         """Return x with an armature at which steps of `STEP_S` are stable, also without other inertia."""
         bounded = x.copy()
         bounded[..., 3] = np.maximum(x[..., 3], x[..., 0] + np.log(STEP_S**2))
@@ -158,7 +158,7 @@ class OutputError:
             changes *= np.minimum(1, LARGEST_CHANGE / np.maximum(np.abs(changes).max(axis=1, keepdims=True), 1e-300))
             candidates = np.repeat(x[None], len(DAMPINGS), axis=0)
             candidates[:, which] += changes
-            candidates = self._bound(candidates)
+            candidates = self._bound_armature(candidates)
             costs = self.costs(candidates)
             best = int(np.argmin(costs))
             gain = cost - float(costs[best])

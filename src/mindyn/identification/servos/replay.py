@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from mindyn.foundation.algebra.blas import run_on_one_blas_thread
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, pluralise
+from mindyn.foundation.json_values import to_json_value
 from mindyn.identification.servos.contact_rows import choose_tip, free_rows
 from mindyn.identification.servos.joint_tables import ServoRows
 from mindyn.identification.servos.mjcf_simulation import simulate_own_servos
@@ -37,7 +37,7 @@ SAME_TARGETS: Final = 1e-6
 class ServoReplay:
     """Rms position errors (n,) of simulated servos over logs, in rad or m, and what they are compared with.
 
-    Each log counts alike: errors are roots of the mean over logs of the mean square of a log.
+    Each log has the same weight: an error is the root of the mean, over logs, of the mean square in a log.
 
     Parameters
     ----------
@@ -77,7 +77,12 @@ class ServoReplay:
 
     @property
     def grades(self) -> tuple[ReplayGrade, ...]:
-        """Grade of each joint: good (at most a quarter of position = target), fair (better than a delayed target)."""
+        """Grade of each joint by the error of its simulated positions.
+
+        good      at most a quarter of the error of the assumption position = target
+        fair      less than the error of the assumption position = delayed target
+        unusable  otherwise
+        """
         result: list[ReplayGrade] = []
         for error, target, delayed in zip(self.errors, self.target_errors, self.delayed_errors, strict=True):
             is_good = error <= GOOD_RATIO * target
@@ -117,7 +122,7 @@ class ServoReplay:
         return {
             "joints": list(self.joint_names),
             **{name: getattr(self, name).tolist() for name in arrays},
-            "file_errors": None if self.file_errors is None else [x if isfinite(x) else None for x in self.file_errors],
+            "file_errors": to_json_value(self.file_errors),
             "repeatability": None if self.repeatability is None else self.repeatability.tolist(),
             "tip_error_m": self.tip_error_m,
             "grades": list(self.grades),
@@ -172,9 +177,9 @@ def score_positions(
     return ServoReplay(
         joint_names=estimate.joint_names,
         units=tuple("mm" if kind == "prismatic" else "mrad" for kind in kinds),
-        errors=_rms(np.where(np.isfinite(q), q - rows.q, np.inf), free, rows),
-        file_errors=None if own is None else _rms(own - rows.q, free, rows),
-        target_errors=_rms(rows.target - rows.q, free, rows),
+        errors=_pooled_rms(np.where(np.isfinite(q), q - rows.q, np.inf), free, rows),
+        file_errors=None if own is None else _pooled_rms(own - rows.q, free, rows),
+        target_errors=_pooled_rms(rows.target - rows.q, free, rows),
         delayed_errors=delayed,
         delays_s=delays,
         repeatability=_repeatability(logs),
@@ -194,8 +199,8 @@ def _tip_error(estimate: ServoEstimate, measured: Array, simulated: Array) -> fl
     return float(np.sqrt(squares.mean())) if len(squares) else float("nan")
 
 
-def _rms(errors: Array, free: NDArray[np.bool_], rows: ServoRows) -> Array:
-    """Return the root (n,) of the mean over logs of the mean square of the free rows of a log."""
+def _pooled_rms(errors: Array, free: NDArray[np.bool_], rows: ServoRows) -> Array:
+    """Return the rms (n,) over the free rows, in which each log has the same weight."""
     squares = []
     for log in range(int(rows.log[-1]) + 1):
         inside = rows.log == log
@@ -215,13 +220,13 @@ def _best_delayed(rows: ServoRows, free: NDArray[np.bool_]) -> tuple[Array, Arra
             time, target = rows.time[inside], rows.target[inside]
             late[inside] = np.column_stack([np.interp(time - delay, time, column) for column in target.T])
         error = late - rows.q
-        tries.append(_rms(error - np.ma.array(error, mask=~free).mean(axis=0).filled(0.0), free, rows))
+        tries.append(_pooled_rms(error - np.ma.array(error, mask=~free).mean(axis=0).filled(0.0), free, rows))
     best = np.argmin(tries, axis=0)
     return np.min(tries, axis=0), DELAYS_S[best]
 
 
 def _repeatability(logs: Sequence[Log]) -> Array | None:
-    """Return the rms deviation (n,) between logs with the same targets, over the root of two; None without any."""
+    """Return how much positions differ between logs with the same targets: rms (n,) divided by sqrt(2), or None."""
     squares = []
     for k, log in enumerate(logs):
         for other in logs[:k]:

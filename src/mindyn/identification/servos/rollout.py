@@ -43,11 +43,11 @@ STRIBECK_SPEED: Final = 0.05
 def simulate_joint(rows: Array, values: Array) -> Array:
     """Return the positions (N, k) at the rows (N, 10) of a joint's table, for values (k, 4).
 
-    Values (k, 8) have those of `EXTRA_FIELDS` too. Values that make the simulation unstable give numbers that are not
+    Values (k, 8) also contain `EXTRA_FIELDS`. Values that make the simulation unstable give numbers that are not
     finite or very large.
     """
     parts = [np.empty((len(rows), LANES)) for _ in range(-(-len(values) // LANES))]
-    _run(rows, values, parts)
+    _run_rollout(rows, values, parts)
     return (parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1))[:, : len(values)]
 
 
@@ -57,14 +57,14 @@ def sum_losses(rows: Array, values: Array, weights: Array, scale: float) -> Arra
     weights  (N,) of the rows
     """
     parts = [np.empty(LANES) for _ in range(-(-len(values) // LANES))]
-    _run(rows, values, parts, np.ascontiguousarray(weights, dtype=np.float64), 1.0 / scale)
+    _run_rollout(rows, values, parts, np.ascontiguousarray(weights, dtype=np.float64), 1.0 / scale)
     return np.concatenate(parts)[: len(values)]
 
 
-def _run(
+def _run_rollout(
     rows: Array, values: Array, parts: list[Array], weights: Array | None = None, inverse_scale: float = 1.0
 ) -> None:
-    """Fill the parts of the result; the last set of values is repeated to fill all lanes."""
+    """Compute the parts of the result, each with one set of values per SIMD lane; the last set fills unused lanes."""
     rows = np.ascontiguousarray(rows, dtype=np.float64)
     whole = np.column_stack([values, np.tile(NO_EXTRAS, (len(values), 1))])[:, :8]
     filled = whole[np.minimum(np.arange(len(parts) * LANES), len(values) - 1)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -11,11 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.values import Array
-from mindyn.foundation.atomic_files import relative_path, write_file_atomically
-from mindyn.foundation.errors import Code, InputError, pluralise
+from mindyn.foundation.errors import pluralise
 from mindyn.foundation.findings import Finding
-from mindyn.foundation.safe_reading import read_json
-from mindyn.identification.estimators.estimate_files import CHECKSUM, add_checksum, robot_from_record, robot_record
+from mindyn.foundation.json_values import to_json_value
+from mindyn.identification.estimators.estimate_files import robot_from_record, robot_record
+from mindyn.identification.estimators.result_files import (
+    ResultFormat,
+    require_unchanged,
+    result_folder,
+    with_located_paths,
+    with_relative_paths,
+    write_result,
+)
 from mindyn.identification.servos.contact_rows import Table
 from mindyn.identification.servos.servo_samples import ServoSamples, complete_log_covariance, sample_servos
 from mindyn.logs.log import SourceFile
@@ -24,8 +31,14 @@ from mindyn.robots.parts import Drive
 from mindyn.robots.robot import Robot
 from mindyn.robots.table import format_table
 
-SERVO_FORMAT: Final = "mindyn servo estimate 1"
 SERVO_FILE: Final = "servo.json"
+SERVO_FORMAT: Final = ResultFormat(
+    "mindyn servo estimate 1",
+    "a",
+    "servo estimate",
+    SERVO_FILE,
+    "mindyn identify --out writes it for logs with targets",
+)
 """File of a run folder with a servo estimate."""
 
 
@@ -120,7 +133,7 @@ class ServoEstimate:
         return bool(np.isfinite(self.limit).any())
 
     def to_robot(self) -> Robot:
-        """Return the robot with the drives of the estimate, in place of its own.
+        """Return the robot with the drives of the estimate instead of those of its file.
 
         Returns
         -------
@@ -159,12 +172,11 @@ class ServoEstimate:
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as JSON values."""
         return {
-            "format": SERVO_FORMAT,
+            "format": SERVO_FORMAT.name,
             "robot": robot_record(self.robot),
             "joints": list(self.joint_names),
             **{name: getattr(self, name).tolist() for name in ("kp", "kd", "fc", "ia", "has_scale", "limits_damping")},
-            "limit": [_or_none(x) for x in self.limit.tolist()],
-            **{name: [[_or_none(x) for x in row] for row in getattr(self, name).tolist()] for name in ("low", "high")},
+            **{name: to_json_value(getattr(self, name)) for name in ("limit", "low", "high")},
             "log_covariance": self.log_covariance.tolist(),
             "delay_s": self.delay_s,
             "table": None if self.table is None else {"tip": self.table.tip, "height_m": self.table.height_m},
@@ -180,10 +192,9 @@ class ServoEstimate:
 
         folder  folder that the file will be moved to, from which the paths of logs are stated
         """
-        home = Path(path).parent if folder is None else Path(folder)
         values = self.to_dict()
-        values["sources"] = [{**source, "path": relative_path(source["path"], home)} for source in values["sources"]]
-        return write_file_atomically(path, json.dumps(add_checksum(values), indent=1) + "\n")
+        values["sources"] = with_relative_paths(values["sources"], result_folder(path, folder))
+        return write_result(path, values)
 
 
 def load_servo_estimate(path: str | Path) -> ServoEstimate:
@@ -204,25 +215,11 @@ def load_servo_estimate(path: str | Path) -> ServoEstimate:
     InputError
         If the file is missing, damaged, or of another format.
     """
-    path = Path(path) / SERVO_FILE if Path(path).is_dir() else Path(path)
-    values = read_json(path, "servo estimate", InputError, "mindyn identify --out writes it for logs with targets")
-    if values.get("format") != SERVO_FORMAT:
-        raise InputError(
-            f"{path} is not a servo estimate of mindyn: its format is not {SERVO_FORMAT!r}",
-            hint="identify again",
-            code=Code.WRONG_FORMAT,
-            subject=path,
-        )
-    if add_checksum({key: value for key, value in values.items() if key != CHECKSUM}) != values:
-        raise InputError(f"{path} was changed after it was written", code=Code.UNREADABLE, subject=path)
-    try:
-        return _from_dict(values)
-    except (KeyError, TypeError, ValueError) as error:
-        message = f"{path} is damaged: {type(error).__name__} {error}"
-        raise InputError(message, code=Code.UNREADABLE, subject=path) from error
+    return SERVO_FORMAT.read(path, _convert)
 
 
-def _from_dict(values: dict[str, Any]) -> ServoEstimate:
+def _convert(values: Mapping[str, Any], path: Path) -> ServoEstimate:
+    require_unchanged(values, path)
     robot, n = robot_from_record(values["robot"]), len(values["kp"])
     arrays = {name: np.array(values[name], dtype=np.float64) for name in ("kp", "kd", "fc", "ia", "low", "high")}
     if len(robot.primary_names) != n or any(len(array) != n for array in arrays.values()):
@@ -235,14 +232,10 @@ def _from_dict(values: dict[str, Any]) -> ServoEstimate:
         limits_damping=np.array(values.get("limits_damping", [False] * n), dtype=bool),
         delay_s=float(values["delay_s"]),
         table=None if values["table"] is None else Table(**values["table"]),
-        sources=tuple(SourceFile.from_dict(source) for source in values["sources"]),
+        sources=with_located_paths([SourceFile.from_dict(source) for source in values["sources"]], path),
         findings=tuple(Finding.from_dict(finding) for finding in values["findings"]),
         log_covariance=np.array(values.get("log_covariance", []), dtype=np.float64),
     )
-
-
-def _or_none(value: float) -> float | None:
-    return value if np.isfinite(value) else None
 
 
 def _format_value(value: float, low: float, high: float) -> str:

@@ -15,7 +15,7 @@ from mindyn.identification.servos.servo_estimate import ServoEstimate
 from mindyn.logs.log import Log
 
 PASSES: Final = 4
-"""Simulations, each with the loads along the one before; the first has those along the targets."""
+"""Number of simulations. Each takes its loads along the previous one, the first along the targets."""
 SETTLED: Final = 1e-5
 """Largest change of a position (rad, m) at which the passes end."""
 

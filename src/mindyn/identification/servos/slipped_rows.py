@@ -22,7 +22,7 @@ WINDOW_S: Final = 5.0
 SHIFTS: Final = np.array([-6.0, -4.0, -3.0, -2.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0])
 """Further delays that are tried, in rows."""
 LARGE_RATIO: Final = 3.0
-"""Errors of a window with slipped rows exceed this multiple of the median of all windows, at each joint."""
+"""A window has slipped rows only if its error exceeds this multiple of the median of all windows, at each joint."""
 BETTER_RATIO: Final = 0.6
 """Largest error with the further delay, relative to that without it, of each joint; and of all joints together:"""
 MUCH_BETTER_RATIO: Final = 0.4
@@ -68,7 +68,7 @@ def find_slips(rows: ServoRows, values: Sequence[Array | None], weights: Array) 
     slipped = suspects & (best < MUCH_BETTER_RATIO)
     if slipped.mean() > MAX_PART:
         return []
-    return _join(rows, windows, slipped, delays)
+    return _join_windows(rows, windows, slipped, delays)
 
 
 def slipped_rows(rows: ServoRows, slips: Sequence[Slip]) -> NDArray[np.bool_]:
@@ -103,8 +103,8 @@ def _window_errors(
     return np.array(errors)
 
 
-def _join(rows: ServoRows, windows: NDArray[np.intp], slipped: NDArray[np.bool_], delays: Array) -> list[Slip]:
-    """Return the slips of neighbouring windows as one, with the median of their delays."""
+def _join_windows(rows: ServoRows, windows: NDArray[np.intp], slipped: NDArray[np.bool_], delays: Array) -> list[Slip]:
+    """Join slips of neighbouring windows to one slip with the median of their delays."""
     slips: list[list[int]] = []
     logs = np.array([rows.log[np.argmax(windows == w)] for w in range(len(slipped))])
     for window in np.flatnonzero(slipped):

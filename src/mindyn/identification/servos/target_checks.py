@@ -28,7 +28,7 @@ MAX_TURNS: Final = 2.0
 OTHER_CORRELATION: Final = 0.8
 """Smallest correlation of a position with the target of another joint, for both to be swapped."""
 OWN_CORRELATION: Final = 0.6
-"""Largest correlation with the own target, if joints are swapped."""
+"""Joints are swapped only if the correlation of a position with the target of its own joint is at most this."""
 LOWEST_BAND: Final = 0.05
 """Part of the range of heights above the lowest one that counts as resting."""
 DEEPEST_PART: Final = 0.02

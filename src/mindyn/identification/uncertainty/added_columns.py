@@ -71,9 +71,9 @@ def fit_added_columns(
     scales = np.sqrt(np.maximum(np.sum(squares, axis=0).diagonal(), 1e-300))
     parts = np.array(squares) / np.outer(scales, scales)
     total, count = parts.sum(axis=0), int(kept.sum())
-    whole = _remainder(total, count)
-    values = _values(whole)
-    without = np.array([_values(_remainder(total - part, count)) for part in parts])
+    whole = _remaining_products(total, count)
+    values = _single_coefficients(whole)
+    without = np.array([_single_coefficients(_remaining_products(total - part, count)) for part in parts])
     is_finite = np.isfinite(values)
     units = scales[-1] / scales[count:-1]
     differences = without - np.where(is_finite, values, 0.0)
@@ -85,7 +85,7 @@ def fit_added_columns(
     ]
 
 
-def _remainder(squares: Array, count: int) -> Array:
+def _remaining_products(squares: Array, count: int) -> Array:
     """Return the sums of squares of the other columns after removing the first `count` columns."""
     first, cross = squares[:count, :count], squares[:count, count:]
     values, vectors = np.linalg.eigh(first)
@@ -94,7 +94,7 @@ def _remainder(squares: Array, count: int) -> Array:
     return np.asarray(squares[count:, count:] - (turned[large].T / values[large]) @ turned[large])
 
 
-def _values(remainder: Array) -> Array:
+def _single_coefficients(remainder: Array) -> Array:
     """Return the coefficient of each column but the last, each fitted alone; infinite if the first columns explain it
     completely.
     """

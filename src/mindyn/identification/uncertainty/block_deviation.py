@@ -83,7 +83,9 @@ def with_jackknife_deviation(estimate: Estimate, blocks: Sequence[Block], condit
             len(parts), any(block.phase is not None for block in blocks), block_counts, inflated
         ),
     )
-    return wider.with_provenance(findings=(*estimate.findings, *_findings(wider, kept & ~is_determined)))
+    return wider.with_provenance(
+        findings=(*estimate.findings, *_narrow_interval_findings(wider, kept & ~is_determined))
+    )
 
 
 def jackknife(parts: Sequence[Information], weights: Array, kept: NDArray[np.bool_]) -> tuple[Array, Array]:
@@ -104,7 +106,7 @@ def jackknife(parts: Sequence[Information], weights: Array, kept: NDArray[np.boo
     return deviations, 1 / np.maximum((shares**2).sum(axis=0), 1 / m)
 
 
-def _findings(estimate: Estimate, poorly_determined: NDArray[np.bool_]) -> list[Finding]:
+def _narrow_interval_findings(estimate: Estimate, poorly_determined: NDArray[np.bool_]) -> list[Finding]:
     names = [name for name, is_listed in zip(estimate.names, poorly_determined, strict=True) if is_listed]
     if not names:
         return []

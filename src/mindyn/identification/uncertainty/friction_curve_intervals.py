@@ -6,12 +6,14 @@ averaged:
 
     f = sum_l w_l f_l,    V = sum_l w_l (V_l + (f_l - f)^2) + V_conditions + V_drift.
 
-w_l  probability that law l predicts the joint's torque on held-out blocks best, by the Bayesian bootstrap of the
-blocks' errors [Rubin 1981; Yao, Vehtari, Simpson & Gelman 2018]; laws that blocks cannot separate have similar weights
-V_l  variance between blocks (jackknife), at least that of the estimate V_conditions  by how much the curve differs more
-between groups of rows under other conditions than between blocks V_drift  change of the friction within the logs, d f,
-taken as uniformly distributed: (d^2 - var d) f^2 / 12; at least
-         (`BETWEEN_RECORDINGS` f)^2, since another recording has another temperature and run-in
+    w_l           probability that law l predicts the joint's torque on held-out blocks best, by the Bayesian bootstrap
+                  of the blocks' errors [Rubin 1981; Yao, Vehtari, Simpson & Gelman 2018]; laws that blocks cannot
+                  separate have similar weights
+    V_l           variance between blocks (jackknife), at least the variance of the estimate
+    V_conditions  variance between groups of rows under different conditions, as far as it exceeds that between blocks
+    V_drift       from the change d f of the friction within the logs, taken as uniformly distributed:
+                  (d^2 - var d) f^2 / 12; at least (`BETWEEN_RECORDINGS` f)^2, because another recording has another
+                  temperature and run-in
 
 The band is f +- t sqrt(V), with Student's quantile t for the blocks. `make study NAME=friction-curves` measures how
 many points of the curve of another recording lie in it; 100 simulated pairs (--first 0) selected the terms of V.
@@ -159,7 +161,7 @@ class _LawFits:
         laws = self._laws(shapes)
         values = self._fit(shapes, laws)
         errors = [block.information.residuals_of(joint, values[:, 1 + k]) for k, block in enumerate(self.blocks)]
-        probabilities = _probabilities(np.stack(errors, axis=1))  # errors on each block, from the fit without it
+        probabilities = _law_probabilities(np.stack(errors, axis=1))  # errors on each block, from the fit without it
         curves = values @ rows.T  # (laws, 1 + blocks, speeds)
         mean = self.values + probabilities @ (values[:, 0] - values[0, 0])
         torque = rows @ mean
@@ -236,7 +238,7 @@ class _LawFits:
         return np.asarray(values * (scales[-1] / scales[:-1]))
 
 
-def _probabilities(errors: Array) -> Array:
-    """Return for each law how often its errors (laws, blocks) are smallest over random weights of the blocks."""
+def _law_probabilities(errors: Array) -> Array:
+    """Draw random weights of the blocks; return how often each law has the smallest error, from (laws, blocks)."""
     drawn = np.random.default_rng(0).dirichlet(np.ones(errors.shape[1]), DRAWS)
     return np.asarray(np.bincount((drawn @ errors.T).argmin(axis=1), minlength=len(errors)) / DRAWS)

@@ -10,7 +10,7 @@ curves then vary as much as their bands. Base parameters leave the rest open: th
 deviation of `PRIOR_DEVIATION` relative to the pseudo-inertia of each link [Lee, Wensing & Park 2020]. Each draw is
 projected onto physically consistent parameters whose pseudo-inertias are between `MIN_RATIO` and `MAX_RATIO` times
 those of the full model. That bounds the inertia matrix in every configuration, and its condition number by their
-quotient. What the projection removes is an error of the model, which no body explains: it is kept beside the models, as
+quotient. What the projection removes is an error of the model, which no body explains. It is stored with the models, as
 a part of the torque that would be measured.
 """
 
@@ -180,7 +180,7 @@ def sample_models(
     space, center = completion.space, completion.x
     root, G = _covariance_root(estimate, space, center, prior_deviation)
     middle = center + G @ _unconstrained_shift(estimate)
-    restriction = _restrict(space, center, middle, root)
+    restriction = _sample_conditions(space, center, middle, root)
     reference = estimate.robot if prior is None else prior
     limits = check_full_model(build_model(estimate, completion), reference)
     signed, accepted, remainders = list(space.nonnegative), list[Array](), list[Array]()
@@ -216,7 +216,7 @@ def parameter_ranges(models: ModelSamples) -> list[tuple[str, str, str, float, f
     full = build_full_model(models.estimate, models.prior)
     rows = []
     for name, unit, values in zip(
-        *_physical_names(full), np.array([_physical(r) for r in (full, *models.robots)]).T, strict=True
+        *_physical_names(full), np.array([_physical_quantities(r) for r in (full, *models.robots)]).T, strict=True
     ):
         low, high = np.quantile(values[1:], [0.05, 0.95])
         rows.append((*name, unit, float(values[0]), float(low), float(high)))
@@ -243,7 +243,7 @@ def _physical_names(robot: Robot) -> tuple[list[tuple[str, str]], list[str]]:
     return [name for name, _ in names], [unit for _, unit in names]
 
 
-def _physical(robot: Robot) -> Array:
+def _physical_quantities(robot: Robot) -> Array:
     """Return mass, centre and inertia about the centre of every link, and the joint-side values of every drive."""
     values: list[float] = []
     for link in robot.links:
@@ -276,9 +276,10 @@ def _covariance_root(estimate: Estimate, space: PhysicalSpace, x: Array, prior_d
 
 
 def _unconstrained_shift(estimate: Estimate) -> Array:
-    """Return how far (p,) the minimum of the weighted equations is from constrained values; zero without them.
+    """Return the distance (p,) of the unconstrained minimum of the weighted equations from the constrained values.
 
-    Restricted to physically consistent parameters, the posterior has its middle there, not at the constrained values.
+    The posterior, which is then restricted to physically consistent parameters, is centred at the unconstrained
+    minimum. The distance is zero if the values are not constrained.
     """
     known = np.isfinite(estimate.deviations) & (estimate.deviations > 0)
     shift = np.zeros(len(known))
@@ -324,7 +325,9 @@ def _prior_root(space: PhysicalSpace, x: Array, deviation: float, deviations: Ar
     """Return a root (size, size) of the covariance of the prior."""
     root = np.zeros((space.size, space.size))
     for i in range(space.link_count):
-        factor = np.linalg.cholesky(_reference(space, x, i)) if x[space.link(i)][0] > 0 else np.zeros((4, 4))
+        factor = (
+            np.linalg.cholesky(_reference_pseudo_inertia(space, x, i)) if x[space.link(i)][0] > 0 else np.zeros((4, 4))
+        )
         for k, (row, column) in enumerate(zip(*(part.tolist() for part in np.tril_indices(4)), strict=True)):
             E = np.zeros((4, 4))
             E[row, column] = E[column, row] = 1.0 if row == column else 0.5**0.5
@@ -344,26 +347,26 @@ def _phi_of(P: Array) -> Array:
     return np.concatenate([[P[3, 3]], P[:3, 3], tensor_entries(J)])
 
 
-def _shape(space: PhysicalSpace) -> Array:
+def _pseudo_inertia_scale(space: PhysicalSpace) -> Array:
     """Return the scale (4, 4) that gives the entries of a pseudo-inertia the unit of a mass."""
     lengths = np.array([space.length] * 3 + [1.0])
     return np.outer(lengths, lengths)
 
 
-def _reference(space: PhysicalSpace, x: Array, i: int) -> Array:
+def _reference_pseudo_inertia(space: PhysicalSpace, x: Array, i: int) -> Array:
     """Return the pseudo-inertia of a link with eigenvalues of at least `MIN_REFERENCE_RATIO` of the largest."""
-    values, vectors = np.linalg.eigh(pseudo_inertia(x[space.link(i)]) / _shape(space))
+    values, vectors = np.linalg.eigh(pseudo_inertia(x[space.link(i)]) / _pseudo_inertia_scale(space))
     floored = np.maximum(values, MIN_REFERENCE_RATIO * values[-1])
-    return np.asarray((vectors * floored) @ vectors.T * _shape(space))
+    return np.asarray((vectors * floored) @ vectors.T * _pseudo_inertia_scale(space))
 
 
-def _restrict(space: PhysicalSpace, x: Array, middle: Array, root: Array) -> Restriction:
+def _sample_conditions(space: PhysicalSpace, x: Array, middle: Array, root: Array) -> Restriction:
     """Return the conditions on z, middle + root @ z physically consistent and within the ratios."""
     constants, matrices = [], []
     for i in range(space.link_count):
         if x[space.link(i)][0] <= 0:
             continue
-        R = _reference(space, x, i)
+        R = _reference_pseudo_inertia(space, x, i)
         inverse = np.linalg.inv(np.linalg.cholesky(R))
         P = inverse @ pseudo_inertia(x[space.link(i)]) @ inverse.T
         Q = inverse @ pseudo_inertia(middle[space.link(i)]) @ inverse.T

@@ -86,7 +86,7 @@ def timing_error(rows: FitRows) -> tuple[Array, float, float]:
     is compared with the residuals.
     """
     estimate, samples = rows.estimate, rows.samples
-    slope = _slope(estimate, samples)
+    slope = _delay_derivative(estimate, samples)
     taken_up = rows.explained(slope)
     alone = rows.rest(slope, taken_up)
     weights, residuals = rows.weights, rows.residuals
@@ -112,13 +112,13 @@ def difference_shift(rows: FitRows, conditioning: Conditioning) -> Array:
     samples = rows.samples
     better = replace(
         samples,
-        qd=samples.qd - of_speed * _bend(samples.qd, samples),
-        qdd=samples.qdd - of_acceleration * _bend(samples.qdd, samples),
+        qd=samples.qd - of_speed * _second_difference(samples.qd, samples),
+        qdd=samples.qdd - of_acceleration * _second_difference(samples.qdd, samples),
     )
     return rows.explained(_smooth_torque(rows.estimate, samples) - _smooth_torque(rows.estimate, better))
 
 
-def _slope(estimate: Estimate, samples: Samples) -> Array:
+def _delay_derivative(estimate: Estimate, samples: Samples) -> Array:
     """Return d tau / d delay (N, n) of the predicted torque for a delayed motion; friction keeps its direction."""
     tau = _smooth_torque(estimate, samples)
     slope = np.zeros_like(tau)
@@ -137,7 +137,7 @@ def _smooth_torque(estimate: Estimate, samples: Samples) -> Array:
     return predict_unfiltered(estimate.regressor, smooth, samples)
 
 
-def _bend(x: Array, samples: Samples) -> Array:
+def _second_difference(x: Array, samples: Samples) -> Array:
     """Return x[k+1] - 2 x[k] + x[k-1], zero at the ends of segments."""
     bend = np.zeros_like(x)
     within = samples.segments[2:] == samples.segments[:-2]

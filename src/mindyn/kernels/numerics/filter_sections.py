@@ -59,10 +59,10 @@ class Cascade:
 
 @cache
 def _function(count: int) -> Callable[..., None]:
-    return masked_vectors.compile_function("sections", _module(count, host().lanes(64)), *_POINTERS)
+    return masked_vectors.compile_function("sections", _filter_module(count, host().lanes(64)), *_POINTERS)
 
 
-def _module(count: int, lanes: int) -> str:
+def _filter_module(count: int, lanes: int) -> str:
     """Return the IR: blocks of rows with panels of `_REGISTERS_PER_PANEL` registers, then single masked ones."""
     coefficients = [
         masked_vectors.load_and_repeat_lines(f"%c.{k // 5}.{k % 5}", "%c", k, lanes) for k in range(5 * count)

@@ -51,9 +51,9 @@ class TextTable(LogTable):
     only creates a column without a name. Dates are read as nanoseconds.
 
     separator  separator of cells; None selects the first separator, among comma, semicolon, tab and space, that splits
-    header and rows into the same number of cells decimal    "." or ","; None selects a comma if the cells of the first
-    row are numbers only with a comma skip_rows  lines after the header to skip (units)
-
+               header and rows into the same number of cells
+    decimal    "." or ","; None selects a comma if the cells of the first row are numbers only with a comma
+    skip_rows  lines after the header to skip (units)
     units      units from a second line of words; empty without such a line
     """
 

@@ -162,7 +162,7 @@ class AdaptiveIntegrator:
         return np.concatenate([rates, bound.outputs[0] if closed else np.full(len(y) - n, np.nan)])
 
     def _torques(self) -> Array:
-        """Return lam of the last slope."""
+        """Return the friction torques lam of the last evaluation of the slope."""
         return self._acceleration.outputs[1] if self._has_friction else self._plant.levels
 
     def _margins(self, y: Array) -> Array:
@@ -200,14 +200,14 @@ class AdaptiveIntegrator:
             others = np.where(np.isin(np.arange(len(modes)), at_rest), 0, modes)
             self._set_modes(others, np.zeros(len(modes)))
             free = self._slope(self._y)[n:]
-            modes[at_rest] = find_modes_at_rest(A, rows @ free + self._turning()[at_rest], plant.levels[at_rest])
+            modes[at_rest] = find_modes_at_rest(A, rows @ free + self._friction_rates()[at_rest], plant.levels[at_rest])
             keep = np.flatnonzero(modes[at_rest] == 0)
             if len(keep):
                 impulse = np.linalg.solve(A[np.ix_(keep, keep)], rows[keep] @ self._y[n:])
                 self._y = np.concatenate([self._y[:n], self._y[n:] - W[:, keep] @ impulse])
         self._set_modes(modes)
 
-    def _turning(self) -> Array:
+    def _friction_rates(self) -> Array:
         """Return (dF/dt) qd (m,) at the last slope."""
         return self._acceleration["turning"] if self._plant.turns is not None else np.zeros(len(self._plant.levels))
 

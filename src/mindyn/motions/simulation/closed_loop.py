@@ -47,8 +47,8 @@ class CandidatePlant(Plant):
     """Plant whose base values are the symbols `beta` (p, 1); every drive may have Coulomb friction.
 
     levels         (m, 1) Coulomb torques. A drive with a negative estimate c cannot hold a joint: its level is zero
-    here, and its torque c sign(speed) is part of the bias smooth_values  (p, 1) base values without the Coulomb torques
-    of the levels
+                   here, and the bias contains its torque c sign(speed)
+    smooth_values  (p, 1) base values without the Coulomb torques of the levels
     """
 
     base: BaseParameters
@@ -119,8 +119,8 @@ class CandidateMotions:
 
     q, qd, qdd, tau  (B, N, n) of the primary joints; not finite after a motion diverged
     positions        (B, N, positions) of all joints with solved loops, otherwise q
-    pivots           (B,) smallest pivot of the inertia matrix; if it is not positive, the matrix was not positive
-    definite stable           (B,) whether the motion stayed bounded
+    pivots           (B,) smallest pivot of the inertia matrix, not positive if the matrix was not positive definite
+    stable           (B,) whether the motion stayed bounded
     """
 
     q: Array

@@ -87,6 +87,6 @@ class DormandPrinceStep:
 
 
 def next_step_size(h: float, ratio: float) -> float:
-    """Return the size of a step that meets the tolerance, with a safety factor."""
+    """Return the length of a step that meets the tolerance, with a safety factor."""
     growth = _MAX_GROWTH if ratio == 0.0 else _SAFETY * ratio ** (-1 / _ORDER)
     return h * min(_MAX_GROWTH, max(_MIN_GROWTH, growth))

@@ -45,7 +45,7 @@ def _friction_torques(A: Array, b: Array, c: Array, modes: Modes) -> Array:
 
 
 def _next_modes(A: Array, b: Array, c: Array, modes: Modes, lam: Array) -> Modes:
-    """Return for each friction the mode that follows from its own condition.
+    """Return the next mode of each friction (stuck, or slipping in one direction), regardless of the others.
 
     A stuck friction beyond its level slips; a slipping friction that is pulled back sticks.
     """

@@ -40,11 +40,12 @@ class Plant:
     """Robot with dry friction: `rows` is F (m, n), and `levels` are the Coulomb torques c (m,), all above zero.
 
     smooth             robot without Coulomb friction, which gives all other equations
-    with_drives             whether the drives are included
+    with_drives        whether the drives are included
     closure_tolerance  largest residual of the loops, in the precision of the simulation
     turns              (m, all joints) if friction acts on dependent joints of solved loops: then F is turns W(q),
-    `rows` is F at home, and ds/dt has a term that depends only on positions and speeds redundant          whether the
-    rows are linearly dependent: at rest, only F^T lam is determined then, and lam is the smallest solution
+                       `rows` is F at home, and ds/dt has a term that depends only on positions and speeds
+    redundant          whether the rows are linearly dependent: at rest, only F^T lam is determined then, and lam is the
+                       smallest solution
     """
 
     smooth: Robot

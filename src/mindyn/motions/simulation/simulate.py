@@ -1,6 +1,7 @@
 """`simulate`: simulate a motion of a robot under a controller or a torque function.
 
-`FixedStepIntegrator` uses the fixed Runge-Kutta step of the rollouts; `adaptive` has the other integrator.
+`FixedStepIntegrator` takes fixed Runge-Kutta steps, as `rollouts` does. The integrator with variable steps is in
+`adaptive`.
 """
 
 from __future__ import annotations

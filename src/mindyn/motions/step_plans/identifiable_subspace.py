@@ -31,7 +31,7 @@ class IdentifiableSubspace:
 
     @staticmethod
     def of(scales: Array, known: NDArray[np.bool_]) -> IdentifiableSubspace:
-        """Return the subspace with the marked parameters known; parameters without any row are in their own units."""
+        """Return the subspace with the marked parameters known. A parameter that no row contains keeps its unit."""
         return IdentifiableSubspace(np.where(scales > 0, scales, 1.0), np.eye(len(scales))[known])
 
     @property

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mindyn.foundation.algebra.values import ShortRepr
 from mindyn.foundation.atomic_files import write_file_atomically
-from mindyn.foundation.errors import Code, InputError, pluralise, unknown_name_error
+from mindyn.foundation.errors import Code, InputError, pluralise, shorten_text, unknown_name_error
 from mindyn.foundation.safe_reading import read_json
 from mindyn.motions.step_plans.step_motions import Breakaways, ConstantSpeed, Sines, StepMotion
 from mindyn.robots.table import format_table
@@ -141,8 +141,12 @@ class StepPlan(ShortRepr):
     def from_dict(values: Mapping[str, Any]) -> StepPlan:
         """Return the plan from a dictionary that `to_dict` wrote."""
         if not isinstance(values, Mapping) or values.get("format") != PLAN_FORMAT:
+            given = values.get("format") if isinstance(values, Mapping) else type(values).__name__
             raise InputError(
-                f"not a plan of mindyn: its format is not {PLAN_FORMAT!r}", code=Code.WRONG_FORMAT, subject="format"
+                f"not a plan of mindyn: its format is {shorten_text(repr(given), 100)}, not {PLAN_FORMAT!r}",
+                hint="pass the plan that mindyn step-by-step plan wrote",
+                code=Code.WRONG_FORMAT,
+                subject="format",
             )
         tests = tuple(
             StepTest(**_freeze(test, motions=tuple(MOTIONS[one["kind"]](**_freeze(one)) for one in test["motions"])))

@@ -117,10 +117,10 @@ def plan_tests(
     if robot.loops and not is_affine(robot):
         require_closing(robot, reach.lower, reach.upper)
     drafts = DraftMaker(regressor, reach, seconds, intervals)
-    return _Planner(drafts, () if offsets else _offsets(regressor), weakest, seed).plan()
+    return _Planner(drafts, () if offsets else _offset_names(regressor), weakest, seed).plan()
 
 
-def _offsets(regressor: Regressor) -> tuple[str, ...]:
+def _offset_names(regressor: Regressor) -> tuple[str, ...]:
     """Return the names of the drives' constant torques in the base set."""
     standard = standard_parameters(regressor.robot, with_drives=regressor.base.with_drives)
     return tuple(p.name for p in standard if p.kind == "offset" and p.name in regressor.names)
@@ -151,16 +151,16 @@ class _Planner:
     def plan(self) -> StepPlan:
         robot, joints = self.regressor.robot, list(reversed(range(self.regressor.joint_count)))
         for joint in joints:
-            self._single("static", joint, "static test of {}: gravity does not act on it, or adds no information")
+            self._add_single("static", joint, "static test of {}: gravity does not act on it, or adds no information")
         if not self.regressor.base.with_drives:
             self.skipped.append("constant-velocity tests: the robot has no drives, and therefore no friction")
         driven = {drive.joint for drive in robot.drives} if self.regressor.base.with_drives else set()
         for joint in joints:
             if self.regressor.joint_names[joint] in driven:
                 reason = "constant-velocity test of {}: other tests determine its friction"
-                self._single("constant velocity", joint, reason)
+                self._add_single("constant velocity", joint, reason)
         for joint in joints:  # alone, then with a later joint, whose row is used
-            self._single("accelerated", joint, "accelerated test of {} alone: adds no information")
+            self._add_single("accelerated", joint, "accelerated test of {} alone: adds no information")
             self._add_pairs(self._pairs(joint), self.weakest)
         self._add_pairs([pair for joint in joints for pair in self._pairs(joint)], 0.0)
         self._repeat_single_joints()
@@ -180,10 +180,10 @@ class _Planner:
             tuple(unidentifiable),
         )
 
-    def _single(self, kind: str, joint: int, reason: str) -> None:
+    def _add_single(self, kind: str, joint: int, reason: str) -> None:
         """Add a test of one joint, or the reason why it is skipped."""
         draft = Draft(kind, (joint,), joint)
-        if not self._add(draft, self._fewest(draft)):
+        if not self._add_test(draft, self._choose_fewest_varied(draft)):
             self.skipped.append(reason.format(self.regressor.joint_names[joint]))
 
     def _repeat_single_joints(self) -> None:
@@ -191,7 +191,7 @@ class _Planner:
         joints = range(self.regressor.joint_count)
         drafts = [Draft(kind, (joint,), joint) for kind in ("accelerated", "static") for joint in joints]
         while self.identifiable.rank < self.regressor.count and self._add_best(
-            [(d, self._fewest(d)) for d in drafts], 0.0
+            [(d, self._choose_fewest_varied(d)) for d in drafts], 0.0
         ):
             continue
 
@@ -218,9 +218,9 @@ class _Planner:
     def _add_pairs(self, pairs: Sequence[Draft], weakest: float) -> None:
         """Add two-joint tests while they are informative; vary held joints only if nothing else adds information."""
         once = list(pairs)
-        while draft := self._add_best([(draft, self._best(draft, ())) for draft in once], weakest):
+        while draft := self._add_best([(draft, self._choose_informative(draft, ())) for draft in once], weakest):
             once.remove(draft)
-        while self._add_best([(draft, self._fewest(draft)) for draft in pairs], weakest):
+        while self._add_best([(draft, self._choose_fewest_varied(draft)) for draft in pairs], weakest):
             continue
 
     def _add_best(self, candidates: Sequence[tuple[Draft, _Choice]], weakest: float) -> Draft | None:
@@ -229,24 +229,22 @@ class _Planner:
         """
         clear = [pair for pair in candidates if pair[1].clearness >= weakest]
         draft, choice = max(clear, key=lambda pair: len(pair[1].directions), default=(None, None))
-        return draft if draft is not None and choice is not None and self._add(draft, choice) else None
+        return draft if draft is not None and choice is not None and self._add_test(draft, choice) else None
 
-    def _fewest(self, draft: Draft) -> _Choice:
-        """Choose configurations that vary as few held joints as possible and determine everything that the draft can
-        determine.
-        """
+    def _choose_fewest_varied(self, draft: Draft) -> _Choice:
+        """Choose configurations that vary as few held joints as possible, yet determine all that the draft can."""
         anywhere = [self.drafts.configurations(draft, (), self.rng)[0] for _ in range(GENERIC_CONFIGURATIONS)]
         most = len(self.identifiable.new(self.drafts.rows(draft, anywhere))[2])
-        best = self._best(draft, ())
+        best = self._choose_informative(draft, ())
         held = [j for j in range(self.regressor.joint_count) if j not in draft.joints]
         for count in range(1, MOST_VARIED + 1):
             if len(best.directions) >= most:
                 break
-            choices = [best, *(self._best(draft, varied) for varied in combinations(held, count))]
+            choices = [best, *(self._choose_informative(draft, varied) for varied in combinations(held, count))]
             best = max(choices, key=lambda choice: choice.merit)
         return best
 
-    def _best(self, draft: Draft, varied: tuple[int, ...]) -> _Choice:
+    def _choose_informative(self, draft: Draft, varied: tuple[int, ...]) -> _Choice:
         """Choose the most informative of some random configurations."""
         choices = []
         for _ in range(TRIALS):
@@ -255,7 +253,7 @@ class _Planner:
             choices.append(_Choice(varied, configurations, N, float(s.min()) if len(s) else 0.0))
         return max(choices, key=lambda choice: choice.merit)
 
-    def _add(self, draft: Draft, choice: _Choice) -> bool:
+    def _add_test(self, draft: Draft, choice: _Choice) -> bool:
         """Add the test if it determines something; return whether it does."""
         if not len(choice.directions):
             return False

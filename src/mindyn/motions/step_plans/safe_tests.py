@@ -65,7 +65,7 @@ def plan_safe_tests(
     reach = replace(reach, lower=reach.lower + margin, upper=reach.upper - margin)
     probes = reach.lower + rng.random((PROBES, len(reach.lower))) * (reach.upper - reach.lower)
     volumes, encounters = what_to_check(robot, probes, around)
-    centres = probes[_apart(encounters, probes)][:CENTRES]
+    centres = probes[_are_apart(encounters, probes)][:CENTRES]
     if not len(centres):
         raise UnsafeMotionError(
             f"robot {robot.name!r} violates a distance at each of {PROBES} random positions",
@@ -74,7 +74,7 @@ def plan_safe_tests(
         )
     stops = [] if home is None else [(frozen_array(home, reach.lower.shape, "home"),) * 2]
     require_safe(check_path(encounters, [(stop[0][None], None) for stop in stops], 0).findings)
-    for lower, upper in _ranges(encounters, reach, centres, rng):
+    for lower, upper in _safe_ranges(encounters, reach, centres, rng):
         ranges = dict(zip(robot.primary_names, zip(lower.tolist(), upper.tolist(), strict=True), strict=True))
         slowed = robot
         for _ in range(SLOWED):
@@ -120,7 +120,7 @@ def _is_stated(limits: Limits, name: str) -> bool:
     return value is not None and (name != "velocity" or value > 0)
 
 
-def _ranges(
+def _safe_ranges(
     encounters: Encounters, reach: JointReach, centres: Array, rng: np.random.Generator
 ) -> list[tuple[Array, Array]]:
     """Return ranges in which distances are kept at random positions, the largest first, several for each fraction."""
@@ -130,14 +130,14 @@ def _ranges(
         for centre in centres:
             lower = np.maximum(centre - fraction * half, reach.lower)
             upper = np.minimum(centre + fraction * half, reach.upper)
-            if _apart(encounters, lower + rng.random((TRIED, len(half))) * (upper - lower)).all():
+            if _are_apart(encounters, lower + rng.random((TRIED, len(half))) * (upper - lower)).all():
                 ranges.append((lower, upper))
                 break
     return ranges or [(centres[0] - FRACTIONS[-1] * half / 2, centres[0] + FRACTIONS[-1] * half / 2)]
 
 
-def _apart(encounters: Encounters, q: Array) -> Array:
-    """Return (N,) whether every encounter keeps its distance."""
+def _are_apart(encounters: Encounters, q: Array) -> Array:
+    """Return the rows (N,) in which every encounter keeps its distance."""
     bodies, kept = encounters.bodies, np.ones(len(q), dtype=bool)
     poses = bodies.poses(q)
     for encounter in sorted(

@@ -316,7 +316,7 @@ def _format_json(load: Payload, name: str) -> str:
 
 
 def _finite(values: Array) -> list[float] | list[list[float]] | None:
-    """Return numbers for JSON; None if they are unknown."""
+    """Return an array as lists for JSON; None if a number is unknown (not finite)."""
     return values.tolist() if np.isfinite(values).all() else None
 
 

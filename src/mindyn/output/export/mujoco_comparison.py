@@ -54,7 +54,9 @@ def compare_positions(estimate: Estimate, path: str | Path, log: Log) -> dict[st
     servo = estimate.data.servo
     if servo is None or log.target is None:
         raise ExportError(
-            "positions are compared for an estimate and a log with position targets",
+            "positions cannot be compared: "
+            + ("the log has" if servo is not None else "the estimate is from logs with")
+            + " no position targets",
             hint="identify logs with columns.target and kp",
             code=Code.MISSING_VALUE,
             subject="target",

@@ -17,7 +17,7 @@ from mindyn.identification.servos.simulation import simulate_servo_rows
 from mindyn.logs.log import Log
 
 MAX_RATIO: Final = 1.2
-"""Largest error of MuJoCo relative to that of the estimate's own simulation."""
+"""Largest error of MuJoCo relative to the error of mindyn's simulation of the estimate."""
 NEGLIGIBLE_ERROR: Final = 2e-4
 """Differences below this (rad, m) do not count: steps of 2 ms alone cause them."""
 
@@ -31,7 +31,7 @@ class ExportedReplay:
 
     @property
     def ratios(self) -> Array:
-        """Errors (n,) of MuJoCo relative to those of the estimate's own simulation."""
+        """Errors (n,) of MuJoCo relative to those of mindyn's simulation of the estimate."""
         return np.asarray(self.mujoco.errors / np.maximum(self.internal.errors, 1e-12))
 
     @property

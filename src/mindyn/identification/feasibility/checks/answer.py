@@ -45,9 +45,9 @@ class Answer:
 
     @property
     def has_plausible_projection(self) -> bool:
-        """Return whether `make_feasible` gives a plausible model, if the answer is not yes.
+        """Return whether `make_feasible` gives a plausible model, or True if the check did not try the projection.
 
-        True if this was not examined.
+        The check tries it only if the values are not feasible.
         """
         return not self.witness.get("projection_problems")
 

@@ -21,6 +21,7 @@ from mindyn.foundation.algebra.inertia import mass_com_inertia
 from mindyn.foundation.algebra.requirements import require_type
 from mindyn.foundation.algebra.values import Array, ShortRepr
 from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.json_values import to_json_value
 from mindyn.identification.feasibility.checks.answer import Answer
 from mindyn.identification.feasibility.conditions.default_limits import LinkLimits, plausible_limits
 from mindyn.robots.robot import Robot
@@ -81,7 +82,7 @@ class LinkPlausibility:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Return what is implausible, without the name of the link.
+        """Describe each implausible property; the name of the link is not repeated.
 
         A light link is not implausible, because base parameters do not determine how neighbouring links share their
         mass.
@@ -157,7 +158,7 @@ class Plausibility(ShortRepr):
             "centre_limits": {link.link: link.centre_limit for link in self.links},
             "total_mass": self.total_mass,
             "total_range": list(self.total_range),
-            "condition_number": self.condition_number if np.isfinite(self.condition_number) else None,
+            "condition_number": to_json_value(self.condition_number),
             "problems": list(self.problems),
         }
 
@@ -206,13 +207,13 @@ def check_full_model(model: Robot, reference: Robot | None = None) -> Plausibili
             subject=reference.name,
         )
     limits = plausible_limits(model, reference)
-    masses = {link.link: _mass(model, link.link) for link in limits.links}
+    masses = {link.link: _link_mass(model, link.link) for link in limits.links}
     total = sum(masses.values())
     links = tuple(_assess_link(model, link, total) for link in limits.links)
     return Plausibility(links, total, limits.total_range, _condition_number(model))
 
 
-def _mass(model: Robot, name: str) -> float:
+def _link_mass(model: Robot, name: str) -> float:
     phi = model.links[model.link_index(name)].phi
     assert phi is not None
     return float(phi[0])

@@ -17,7 +17,11 @@ from mindyn.equations.closed_motion import is_affine
 from mindyn.foundation.algebra.values import Array, RandomSource, seed_from
 from mindyn.foundation.errors import Code, InputError, MissingPhysicsError, unknown_name_error
 from mindyn.identification.feasibility.checks.answer import Answer
-from mindyn.identification.feasibility.conditions.inertia_family import InertiaFamily, Subject, find_member
+from mindyn.identification.feasibility.conditions.inertia_matrix_family import (
+    InertiaMatrixFamily,
+    Subject,
+    resolve_subject,
+)
 from mindyn.robots.parts import Joint
 
 Ranges = Mapping[str, tuple[float, float]]
@@ -77,7 +81,7 @@ def check_positive_definite(
     seed = seed_from(rng)
     if count < 1:
         raise InputError(f"count must be at least 1, got {count!r}", code=Code.OUT_OF_RANGE, subject="count")
-    family, beta = find_member(subject)
+    family, beta = resolve_subject(subject)
     bounds = joint_ranges(family, ranges)
     solved = not is_affine(family.base.robot)
     q = sample_configurations(bounds, min(count, MAX_LOOP_CONFIGURATIONS) if solved else count, seed)
@@ -100,11 +104,11 @@ def check_positive_definite(
     return Answer("positive_definite", holds, _format_reason(holds, witness), witness)
 
 
-def _name_values(family: InertiaFamily, values: Array) -> dict[str, float]:
+def _name_values(family: InertiaMatrixFamily, values: Array) -> dict[str, float]:
     return {joint.name: float(value) for joint, value in zip(family.joints, values, strict=True)}
 
 
-def _name_joints(family: InertiaFamily, u: Array) -> list[str]:
+def _name_joints(family: InertiaMatrixFamily, u: Array) -> list[str]:
     """Return the names of the joints that dominate the direction u, largest first."""
     return [family.joints[k].name for k in np.argsort(-(u**2)) if u[k] ** 2 >= NAMED_JOINT_FRACTION]
 
@@ -136,7 +140,7 @@ def _format_failing_orders(witness: dict[str, Any]) -> str:
     return f"; the first leading minor that fails is of order {', '.join(orders)}" if orders else ""
 
 
-def joint_ranges(family: InertiaFamily, ranges: Ranges | None = None) -> Array:
+def joint_ranges(family: InertiaMatrixFamily, ranges: Ranges | None = None) -> Array:
     """Return the range (n, 2) of each joint: the given range, else a full turn, or the limits of a prismatic joint.
 
     The range is (0, 0) if M does not depend on the joint. A prismatic joint without limits needs a given range.
@@ -194,7 +198,7 @@ def sample_configurations(ranges: Array, count: int, seed: int) -> Array:
     return q
 
 
-def name_positions(family: InertiaFamily, q: Array) -> dict[str, dict[str, Any]]:
+def name_positions(family: InertiaMatrixFamily, q: Array) -> dict[str, dict[str, Any]]:
     """Return by joint name the positions of the joints on which M depends, in degrees (-180 to 180) or m."""
     positions = {}
     for joint, position in ((family.joints[k], q[k]) for k in family.moving):
@@ -204,7 +208,7 @@ def name_positions(family: InertiaFamily, q: Array) -> dict[str, dict[str, Any]]
     return positions
 
 
-def smallest_eigenvalues(family: InertiaFamily, beta: Array, q: Array) -> Array:
+def smallest_eigenvalues(family: InertiaMatrixFamily, beta: Array, q: Array) -> Array:
     """Return the smallest eigenvalues (N,) of S M S at q (N, n)."""
     chunks = [
         np.linalg.eigvalsh(family.matrices(q[k : k + CONFIGURATIONS_PER_CHUNK], beta))[:, 0]
@@ -214,7 +218,7 @@ def smallest_eigenvalues(family: InertiaFamily, beta: Array, q: Array) -> Array:
 
 
 def find_lowest(
-    family: InertiaFamily, beta: Array, ranges: Array, q: Array, least: Array
+    family: InertiaMatrixFamily, beta: Array, ranges: Array, q: Array, least: Array
 ) -> tuple[Array, float, Array]:
     """Return the lowest minimum that descents reach from the configurations q (N, n); `least` are the eigenvalues at q.
 
@@ -227,7 +231,7 @@ def find_lowest(
     return ends[k], float(values[k, 0]), vectors[k, :, 0]
 
 
-def find_minima(family: InertiaFamily, beta: Array, ranges: Array, q: Array, least: Array) -> Array:
+def find_minima(family: InertiaMatrixFamily, beta: Array, ranges: Array, q: Array, least: Array) -> Array:
     """Return minima (k, n) of the smallest eigenvalue that descents reach from configurations q (N, n).
 
     `least` are the smallest eigenvalues at q. Each descent starts from the lowest configuration of one of several
@@ -238,13 +242,13 @@ def find_minima(family: InertiaFamily, beta: Array, ranges: Array, q: Array, lea
     return np.array([_descend(family, beta, ranges, start) for start in starts])
 
 
-def _descent_bounds(family: InertiaFamily, ranges: Array) -> Array:
+def _descent_bounds(family: InertiaMatrixFamily, ranges: Array) -> Array:
     """Return the ranges (n, 2) as bounds of a descent; infinite if a joint can turn freely."""
     turning = np.array([joint.kind == "revolute" for joint in family.joints]) & (np.ptp(ranges, axis=1) >= 2 * np.pi)
     return np.where(turning[:, None], [-np.inf, np.inf], ranges)
 
 
-def _descend(family: InertiaFamily, beta: Array, ranges: Array, start: Array) -> Array:
+def _descend(family: InertiaMatrixFamily, beta: Array, ranges: Array, start: Array) -> Array:
     from scipy.optimize import minimize
 
     scale = float(np.abs(family.matrices(start, beta)).max()) or 1.0
@@ -256,7 +260,7 @@ def _descend(family: InertiaFamily, beta: Array, ranges: Array, start: Array) ->
     def value_and_slope(x: Array) -> tuple[float, Array]:
         q[moving] = x
         values, vectors = np.linalg.eigh(family.matrices(q[None], beta))
-        return values[0, 0] / scale, family.slopes(q[None], beta, vectors[:, :, 0])[0, moving] / scale
+        return values[0, 0] / scale, family.gradients(q[None], beta, vectors[:, :, 0])[0, moving] / scale
 
     bounds = _descent_bounds(family, ranges)[moving]
     options = {"ftol": 1e-14, "gtol": 1e-10, "maxiter": 200}

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, RobotError
 from mindyn.identification.feasibility.checks.answer import Answer
-from mindyn.identification.feasibility.conditions.inertia_family import InertiaFamily, find_member
+from mindyn.identification.feasibility.conditions.inertia_matrix_family import InertiaMatrixFamily, resolve_subject
 from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.robots.robot import Robot
 
@@ -37,7 +37,7 @@ class Minor:
     frequencies  (k, angles) frequencies of the pairs of functions; the constant 1 comes last
     """
 
-    family: InertiaFamily
+    family: InertiaMatrixFamily
     order: int
     frequencies: NDArray[np.int64]
 
@@ -67,7 +67,7 @@ class Minor:
         return F[np.sort(np.unique(np.round(F, 12), axis=0, return_index=True)[1])]
 
 
-def leading_minors(family: InertiaFamily) -> tuple[Minor, ...]:
+def leading_minors(family: InertiaMatrixFamily) -> tuple[Minor, ...]:
     """Return the leading minors of order 1 to n, or raise `RobotError` if there are too many functions."""
     sliding = [family.joints[k].name for k in family.moving if family.joints[k].kind == "prismatic"]
     if sliding or len(family.moving) > MAX_ANGLES:
@@ -83,7 +83,7 @@ def leading_minors(family: InertiaFamily) -> tuple[Minor, ...]:
 
 def check_by_cones(robot_or_base: Robot | BaseParameters, values: ArrayLike) -> Answer:
     """Check whether the coefficients of every leading minor lie in their cones."""
-    family, beta = find_member((robot_or_base, values))
+    family, beta = resolve_subject((robot_or_base, values))
     orders = [_order_record(minor, beta) for minor in leading_minors(family)]
     failing = [record for record in orders if record["margin"] <= 0]
     cone = f"cone of a grid of {GRID_POINTS} points"
@@ -104,9 +104,10 @@ def _order_record(minor: Minor, beta: Array) -> dict[str, Any]:
     }
 
 
-def _expand_minor(family: InertiaFamily, order: int) -> Minor:
-    """Return the minor with the frequencies that occur for random base values. If both w and -w are frequencies, keep
-    the positive one.
+def _expand_minor(family: InertiaMatrixFamily, order: int) -> Minor:
+    """Expand a minor of the inertia matrix as a Fourier series in the joint positions.
+
+    Its frequencies are those with a coefficient for random base values; of w and -w only one is kept.
     """
     rng = np.random.default_rng(0)
     sizes = np.max([np.abs(_fourier(family, rng.normal(size=family.base.count), order)) for _ in range(4)], axis=0)
@@ -116,7 +117,7 @@ def _expand_minor(family: InertiaFamily, order: int) -> Minor:
     return Minor(family, order, np.array(kept, dtype=np.int64).reshape(len(kept), sizes.ndim))
 
 
-def _fourier(family: InertiaFamily, beta: Array, order: int) -> NDArray[np.complex128]:
+def _fourier(family: InertiaMatrixFamily, beta: Array, order: int) -> NDArray[np.complex128]:
     """Return the exact Fourier coefficients of the minor; the entries of M have degree 2 in the cos and sin of each
     angle.
     """

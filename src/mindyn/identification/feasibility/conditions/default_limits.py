@@ -128,15 +128,17 @@ def _link_limits(
         low, high = (density * volumes.get(name, 0.0) for density in DENSITIES_KG_M3)
         mass_range = (low, high) if high else (0.0, heaviest)
         limit = max(size, sum(_box_diagonals(robot)))
-        return LinkLimits(name, mass_range, None, _box(points), limit)
+        return LinkLimits(name, mass_range, None, _bounding_box(points), limit)
     stated = reference.links[i].phi
     assert stated is not None
     low, high = (ratio * known[name] for ratio in MASS_RATIOS)
     mass_range = (low, max(high, LOAD_FRACTION * sum(known.values())))
-    return LinkLimits(name, mass_range, known[name], _box(np.vstack([points, mass_com_inertia(stated)[1]])), size)
+    return LinkLimits(
+        name, mass_range, known[name], _bounding_box(np.vstack([points, mass_com_inertia(stated)[1]])), size
+    )
 
 
-def _box(points: Array) -> Array:
+def _bounding_box(points: Array) -> Array:
     return np.array([points.min(axis=0), points.max(axis=0)])
 
 

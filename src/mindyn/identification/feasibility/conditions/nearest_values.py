@@ -206,14 +206,14 @@ def certificate_slack(space: PhysicalSpace, y: Array, braking: Array) -> float:
 def _split_coefficients(space: PhysicalSpace, columns: Array) -> tuple[list[Array], Array, Array]:
     """Return columns (size, k) of coefficients of x in the space's units: C (k, 4, 4) by link, nonnegative, free."""
     scaled, is_free = columns * space.units[:, None], np.ones(space.size, dtype=bool)
-    links = [np.stack([_adjoint(c) for c in scaled[space.link(i)].T]) for i in range(space.link_count)]
+    links = [np.stack([_pseudo_inertia_adjoint(c) for c in scaled[space.link(i)].T]) for i in range(space.link_count)]
     signed = list(space.nonnegative)
     is_free[: PARAMETERS_PER_LINK * space.link_count] = False
     is_free[signed] = False
     return links, scaled[signed], scaled[is_free]
 
 
-def _adjoint(c: Array) -> Array:
+def _pseudo_inertia_adjoint(c: Array) -> Array:
     """Return C (4, 4) with <C, pseudo_inertia(phi)> = c.phi: from J = tr(Sigma) E - Sigma follows c_J.J = <tr(G) E - G,
     Sigma>.
     """

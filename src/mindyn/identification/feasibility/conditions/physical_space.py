@@ -91,7 +91,7 @@ class PhysicalSpace:
     @cached_property
     def length(self) -> float:
         """Return the mean distance of consecutive joints, m, which makes kg, kg m and kg m^2 comparable."""
-        return max(MIN_LENGTH_M, float(np.mean([s for s in self._steps() if s > 0] or [MIN_LENGTH_M])))
+        return max(MIN_LENGTH_M, float(np.mean([s for s in self._joint_distances() if s > 0] or [MIN_LENGTH_M])))
 
     @cached_property
     def reach(self) -> float:
@@ -100,9 +100,9 @@ class PhysicalSpace:
             (j.limits.upper or 0.0) - (j.limits.lower or 0.0) for j in self.robot.joints if j.kind == "prismatic"
         ]
         frames = [float(np.linalg.norm(frame.pose.translation)) for frame in self.robot.frames]
-        return max(10 * MIN_LENGTH_M, sum(self._steps()) + sum(strokes), *frames)
+        return max(10 * MIN_LENGTH_M, sum(self._joint_distances()) + sum(strokes), *frames)
 
-    def _steps(self) -> list[float]:
+    def _joint_distances(self) -> list[float]:
         """Return the distances of consecutive joints, m."""
         return [float(np.linalg.norm((j.origin @ j.tip).translation)) for j in self.robot.joints]
 
@@ -154,7 +154,7 @@ class PhysicalSpace:
         return ConeRows("nonnegative", rows, np.zeros(self.link_count))
 
     def move_inside(self, x: Array) -> Array:
-        """Return x with every link a solid body: eigenvalues at or below zero become slightly positive."""
+        """Make every link of x a solid body: eigenvalues at or below zero become slightly positive."""
         moved = x.copy()
         D = np.diag([self.length] * 3 + [1.0])
         for i in range(self.link_count):

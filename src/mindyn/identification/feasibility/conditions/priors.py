@@ -49,11 +49,12 @@ MIN_MASS_RATIO: Final = 1e-2
 class Prior:
     """Expected parameters of the links.
 
-    links       phi (10,) of each link, or None if the prior does not know it
-    divergence  measure of the distance from the prior
-    notes       sentences about placeholders and links that were made thicker
-    guessed     numbers of links with a guess instead of a prior; a guess affects only parameters that the data do not
-    determine guessed_cost  cost of 1 kg of a guessed link, relative to the weight of the guess
+    links         phi (10,) of each link, or None if the prior does not know it
+    divergence    measure of the distance from the prior
+    notes         sentences about placeholders and links that were made thicker
+    guessed       numbers of links with a guess instead of a prior; a guess affects only parameters that the data do not
+                  determine
+    guessed_cost  cost of 1 kg of a guessed link, relative to the weight of the guess
     """
 
     links: tuple[Array | None, ...]
@@ -220,7 +221,7 @@ def has_placeholders(robot: Robot) -> bool:
 
 
 def _are_alike(links: Sequence[Link]) -> bool:
-    bodies = [np.round(_body(link), 12) for link in links]
+    bodies = [np.round(_mass_and_moments(link), 12) for link in links]
     return len(bodies) > 1 and all((body == bodies[0]).all() for body in bodies[1:])
 
 
@@ -228,7 +229,7 @@ def _is_unit(link: Link) -> bool:
     return link.phi is not None and link.phi[0] == 1.0 and np.array_equal(mass_com_inertia(link.phi)[2], np.eye(3))
 
 
-def _body(link: Link) -> Array:
+def _mass_and_moments(link: Link) -> Array:
     assert link.phi is not None
     mass, _, J = mass_com_inertia(link.phi)
     return np.array([mass, *np.linalg.eigvalsh(J)])

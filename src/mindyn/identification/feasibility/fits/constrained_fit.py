@@ -124,13 +124,13 @@ class FitProblem:
 
     def _solve_freely(self, information: Information, weights: Array, prior_weight: float) -> Array:
         """Return the minimiser x without the limits of masses and centres."""
-        zero, T = self._zero_numbers(information, weights), self._triangle(information, weights)
+        zero, T = self._zero_numbers(information, weights), self._factor_with_prior(information, weights)
         program = self._build_program(information, T, prior_weight, zero)
         is_smooth = all(phi is not None for phi in self.prior.links)
         for tolerance in (EXACT_TOLERANCE, SOLVER_TOLERANCES[0]) if is_smooth else ():
             (v,) = minimise_all([program], self.start(), tolerance)
             if v is not None:
-                return self._values(v, zero)
+                return self._scale_solution(v, zero)
         return self._solve_program(program, zero)
 
     def approximate(self, information: Information, weights: Array, prior_weight: float) -> Array:
@@ -157,7 +157,7 @@ class FitProblem:
     def _solve_program(self, program: ConicProgram, zero: list[int]) -> Array:
         """Return the minimiser x of a program by Clarabel."""
         try:
-            return self._values(program.solve().x, zero)
+            return self._scale_solution(program.solve().x, zero)
         except InfeasibleProgramError as error:  # all other conditions admit a robot without mass
             raise InputError(
                 "the bounds contradict each other: no links satisfy all of them",
@@ -166,7 +166,7 @@ class FitProblem:
                 subject="bounds",
             ) from error
 
-    def _values(self, v: Array, zero: list[int]) -> Array:
+    def _scale_solution(self, v: Array, zero: list[int]) -> Array:
         """Return x = units * v, exactly zero where it is fixed."""
         x = self.space.units * v
         x[zero] = 0.0
@@ -181,8 +181,8 @@ class FitProblem:
             v[self.space.link(i)] = 0.0 if phi is None else phi / units[self.space.link(i)]
         return v
 
-    def _triangle(self, information: Information, weights: Array) -> Array:
-        """Return the R factor of [R | z] per row of data, with the prior of friction shapes."""
+    def _factor_with_prior(self, information: Information, weights: Array) -> Array:
+        """Return the R factor of [R | z] with the prior of friction shapes, divided by the root of the row count."""
         R, z = with_friction_priors(information, weights, self.space.parameters)
         return np.asarray(triangle_of(np.column_stack([R, z])) / np.sqrt(sum(information.counts)))
 
@@ -206,7 +206,7 @@ class FitProblem:
         return rows
 
     def _bound_rows(self, units: Array) -> list[ConeRows]:
-        """Return bounds and compactness as rows on v, x = units * v."""
+        """Return the user's bounds and the largest link widths as rows on v, x = units * v."""
         rows = [*self.rows, *([self.space.compact_rows(self.prior.links)] if self.compact else [])]
         return [group.in_units(units) for group in rows]
 
@@ -268,7 +268,7 @@ def _solve_freely(fits: Sequence[Fit], weights: Array) -> list[Array | None]:
     # Many fits to the same data differ in the weight of the prior and in their zeros.
     data_sets = {id(data): data for _, data, _ in fits}
     first = fits[0][0]
-    factors = {key: first._triangle(data, weights) for key, data in data_sets.items()}
+    factors = {key: first._factor_with_prior(data, weights) for key, data in data_sets.items()}
     unseen = {key: first._unseen_numbers(data, weights) for key, data in data_sets.items()}
     zeros = [sorted({*problem.zero, *unseen[id(data)]}) for problem, data, _ in fits]
     programs = [
@@ -279,7 +279,7 @@ def _solve_freely(fits: Sequence[Fit], weights: Array) -> list[Array | None]:
     minima = minimise_all(programs, fits[0][0].start())
     for (problem, _, _), program, zero, v in zip(fits, programs, zeros, minima, strict=True):
         try:
-            solutions.append(problem._solve_program(program, zero) if v is None else problem._values(v, zero))
+            solutions.append(problem._solve_program(program, zero) if v is None else problem._scale_solution(v, zero))
         except ConicError:
             solutions.append(None)
     return solutions

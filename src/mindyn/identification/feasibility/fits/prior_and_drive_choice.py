@@ -1,10 +1,10 @@
 """Select the weight of the prior, and the kinds of drive parameters that are needed, within the training data.
 
-Blocks are held out in turn, and the error of a candidate is the mean over blocks of the weighted mean squared residual.
-Among models with different kinds of drive parameters, the simplest is taken whose error, compared on the same
-blocks, does not differ significantly from the smallest error [Breiman et al. 1984]. Values of a prior are a guess. The
-prior therefore gets the smallest weight whose error is not significantly larger than the smallest error, so that the
-prior acts mainly in directions that the data do not determine. Links keep a fraction of the pseudo-inertia of the
+Blocks are held out in turn. The error of a candidate is the mean over blocks of the weighted mean squared residual. Two
+errors are compared on the same blocks. Among models with different kinds of drive parameters, the simplest model is
+selected whose error does not differ significantly from the smallest error [Breiman et al. 1984]. Values of a prior are
+a guess. The prior therefore gets the smallest weight whose error is not significantly larger than the smallest error,
+so that it acts mainly in directions that the data do not determine. Links keep a fraction of the pseudo-inertia of the
 prior, so that the inertia matrix has a lower bound.
 """
 

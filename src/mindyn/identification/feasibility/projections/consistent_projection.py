@@ -21,7 +21,7 @@ from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.estimators.estimate_records import Physical
 from mindyn.identification.estimators.fit_summary import unexplained_fraction
 from mindyn.identification.feasibility.conditions.default_limits import plausible_limits
-from mindyn.identification.feasibility.conditions.inertia_family import InertiaFamily
+from mindyn.identification.feasibility.conditions.inertia_matrix_family import InertiaMatrixFamily
 from mindyn.identification.feasibility.conditions.nearest_values import (
     find_nearest_compact,
     relative_metric,
@@ -115,7 +115,9 @@ def make_feasible(estimate: Estimate, level: Level = "consistent") -> Estimate:
 
 def _make_positive_definite(estimate: Estimate, W: Array) -> Estimate:
     """Project an estimate onto values with a positive definite inertia matrix."""
-    nearest = find_nearest_positive_definite(InertiaFamily(estimate.base), estimate.beta, np.asarray(np.linalg.inv(W)))
+    nearest = find_nearest_positive_definite(
+        InertiaMatrixFamily(estimate.base), estimate.beta, np.asarray(np.linalg.inv(W))
+    )
     move = (
         f"moved by {nearest.distance:.3g} standard deviations of noise alone, which raises the smallest eigenvalue of "
         f"the inertia matrix from {nearest.before:.3g} to {nearest.after:.3g} kg m^2"

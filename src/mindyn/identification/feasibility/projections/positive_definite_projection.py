@@ -24,7 +24,7 @@ from mindyn.identification.feasibility.checks.positive_definite import (
     sample_configurations,
     smallest_eigenvalues,
 )
-from mindyn.identification.feasibility.conditions.inertia_family import InertiaFamily, find_member
+from mindyn.identification.feasibility.conditions.inertia_matrix_family import InertiaMatrixFamily, resolve_subject
 from mindyn.identification.feasibility.optimisation.conic_program import ConeRows, ConicError, ConicProgram
 from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.robots.robot import Robot
@@ -79,7 +79,7 @@ class NearestPositiveDefinite:
 
 
 def find_nearest_positive_definite(
-    family: InertiaFamily, centre: Array, spread: Array, eps: float | None = None, seed: int = 0
+    family: InertiaMatrixFamily, centre: Array, spread: Array, eps: float | None = None, seed: int = 0
 ) -> NearestPositiveDefinite:
     """Return the beta (p,) nearest to `centre`, measured by `spread` (p, k), with a positive definite inertia matrix.
 
@@ -151,7 +151,7 @@ def project_to_positive_definite(
     """
     if eps is not None and not (np.isfinite(eps) and eps > 0):
         raise InputError(f"eps must be a positive number, got {eps!r}", code=Code.OUT_OF_RANGE, subject="eps")
-    family, beta = find_member((robot_or_base, values))
+    family, beta = resolve_subject((robot_or_base, values))
     sizes = np.maximum(np.abs(beta), MIN_SIZE_FRACTION * float(np.abs(beta).max(initial=0.0)))
     return find_nearest_positive_definite(family, beta, np.diag(np.where(sizes > 0, sizes, 1.0)), eps).beta
 
@@ -159,7 +159,7 @@ def project_to_positive_definite(
 class _Cuts:
     """Half spaces rows @ y >= sides; all rows have unit length."""
 
-    def __init__(self, family: InertiaFamily, centre: Array, spread: Array, eps: float) -> None:
+    def __init__(self, family: InertiaMatrixFamily, centre: Array, spread: Array, eps: float) -> None:
         self.family, self.centre, self.spread, self.eps = family, centre, spread, eps
         self.rows = np.zeros((0, spread.shape[1]))
         self.sides = np.zeros(0)
@@ -208,7 +208,7 @@ def _no_solution_error(message: str) -> InputError:
     return InputError(message, hint="pass a smaller eps", code=Code.NOT_FEASIBLE, subject="values")
 
 
-def _default_eps(family: InertiaFamily, values: Array, ranges: Array, count: int, seed: int) -> float:
+def _default_eps(family: InertiaMatrixFamily, values: Array, ranges: Array, count: int, seed: int) -> float:
     """Return a fraction of the smallest typical inertia of a joint."""
     M = family.matrices(sample_configurations(ranges, count, seed), values)
     sizes = np.median(np.abs(np.einsum("kii->ki", M)), axis=0)

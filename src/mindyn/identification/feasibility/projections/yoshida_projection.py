@@ -22,7 +22,7 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.feasibility.checks.positive_definite import check_positive_definite
 from mindyn.identification.feasibility.checks.yoshida_cones import Minor, leading_minors
-from mindyn.identification.feasibility.conditions.inertia_family import find_member
+from mindyn.identification.feasibility.conditions.inertia_matrix_family import resolve_subject
 from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.robots.robot import Robot
 
@@ -52,7 +52,7 @@ def project_by_cones(robot_or_base: Robot | BaseParameters, values: ArrayLike) -
     inertia matrix is not positive definite between the points of the grid, the steps inside become longer: the result
     is positive definite in every configuration.
     """
-    family, beta = find_member((robot_or_base, values))
+    family, beta = resolve_subject((robot_or_base, values))
     minors = leading_minors(family)
     facets = [minor.facets() for minor in minors]
     ratio = STEP_INSIDE_RATIO

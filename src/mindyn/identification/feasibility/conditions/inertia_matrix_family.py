@@ -1,4 +1,4 @@
-"""`InertiaFamily`: the inertia matrices M(q; beta) of one mechanism, linear in its base parameters beta."""
+"""`InertiaMatrixFamily`: the inertia matrices M(q; beta) of one mechanism, linear in its base parameters beta."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNREACHABLE_INERTIA: Final = 1e12
 
 
 @dataclass(frozen=True, eq=False)
-class InertiaFamily:
+class InertiaMatrixFamily:
     """Inertia matrices M(q; beta) of the parameters of `base`, in kg m^2 throughout.
 
     Displacements of prismatic joints are in units of the robot's length, so that all entries of S M S, S =
@@ -81,7 +81,7 @@ class InertiaFamily:
         M = np.asarray(self.model.inertia_matrix(positions, beta) * self.scales * self.scales[:, None])
         return np.where(closed[..., None, None], M, UNREACHABLE_INERTIA * np.eye(len(self.scales)))
 
-    def slopes(self, q: Array, beta: Array, u: Array) -> Array:
+    def gradients(self, q: Array, beta: Array, u: Array) -> Array:
         """Return the gradients (N, n) of u^T S M S u with respect to q, at q and directions u (N, n)."""
         v = u * self.scales
         positions, closed = self._close_loops(q)
@@ -98,16 +98,16 @@ class InertiaFamily:
         return np.asarray(np.einsum("kj,kjp->kp", v, Y))
 
 
-def find_member(subject: Subject) -> tuple[InertiaFamily, Array]:
-    """Return the family of a subject and its base values.
+def resolve_subject(subject: Subject) -> tuple[InertiaMatrixFamily, Array]:
+    """Return the inertia matrices of what is checked, as a family, and its base values.
 
     Rotors are included if the values of the subject contain them.
     """
     if isinstance(subject, Estimate):
-        return InertiaFamily(subject.base), subject.base_values
+        return InertiaMatrixFamily(subject.base), subject.base_values
     if isinstance(subject, Robot):
         base = base_parameters(subject, with_drives=bool(subject.drives))
-        return InertiaFamily(base), base.values
+        return InertiaMatrixFamily(base), base.values
     if isinstance(subject, tuple) and len(subject) == 2:
         return _pair_values(*subject)
     raise InputError(
@@ -118,7 +118,7 @@ def find_member(subject: Subject) -> tuple[InertiaFamily, Array]:
     )
 
 
-def _pair_values(robot_or_base: Robot | BaseParameters, values: ArrayLike) -> tuple[InertiaFamily, Array]:
+def _pair_values(robot_or_base: Robot | BaseParameters, values: ArrayLike) -> tuple[InertiaMatrixFamily, Array]:
     """Return the family with as many base parameters as there are values: with drives, or of the chain alone."""
     beta = np.array(values, dtype=np.float64)
     if not np.isfinite(beta).all():
@@ -131,7 +131,7 @@ def _pair_values(robot_or_base: Robot | BaseParameters, values: ArrayLike) -> tu
         sets = [base_parameters(robot_or_base, with_drives=drives) for drives in choices]
     for base in sets:
         if beta.shape == (base.count,):
-            return InertiaFamily(base), beta
+            return InertiaMatrixFamily(base), beta
     counts = " or ".join(f"{base.count} ({'with' if base.with_drives else 'without'} drives)" for base in sets)
     raise InputError(
         f"the robot has {counts} base parameters, got base values of shape {beta.shape}",
