@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import numpy as np
@@ -128,6 +129,13 @@ def test_each_phase_of_the_sidecar_gives_its_rows(folder, biped):
     assert together.data.cross_validated.total < 0.01
     consistent = mindyn.PhysicallyConsistent(covariance="correlated")
     assert largest_error(mindyn.identify(biped, logs["flight"], consistent, SETTINGS), biped) < 2e-3
+
+
+@pytest.mark.parametrize("option", [{"scale": "free"}, {"executor": ThreadPoolExecutor(1)}], ids=["scale", "executor"])
+def test_phases_reject_what_they_would_ignore(folder, biped, option):
+    path = write(folder, "still", simulate("held", 8.0, 0), CASES["held"])
+    with raises(InputError, Code.UNSUPPORTED, next(iter(option))):
+        mindyn.identify(biped, mindyn.read_log(path, biped), settings=SETTINGS, **option)
 
 
 def test_the_command_reads_phases_of_one_file(folder, biped):

@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 
 from mindyn.foundation.algebra.blas import run_on_one_blas_thread
 from mindyn.foundation.algebra.values import Array
-from mindyn.foundation.errors import MindynError
+from mindyn.foundation.errors import Code, InputError, MindynError
 from mindyn.foundation.findings import Finding, Kind, Severity, warning
 from mindyn.foundation.processes.workers import count_workers, start_task, workers
 from mindyn.identification.diagnostics.diagnose import diagnose, explain
@@ -88,10 +88,17 @@ def identify(
     Raises
     ------
     InputError
-        If no log is given, nothing moves, the torque is zero, or the estimator cannot use `executor`.
+        If no log is given, nothing moves, the torque is zero, the estimator cannot use `executor`, or logs with contact
+        phases come with `executor` or `scale`.
     """
     experiment = Experiment(robot, logs, executor=executor)
     if phase_logs := list_phase_logs(experiment.logs):  # floating bases: each phase has other contacts with the ground
+        if executor is not None or scale != "robot":
+            message = "logs with contact phases accept neither an executor nor a scale"
+            hint = "omit them: phases are fitted in this process, to torques"
+            raise InputError(message, hint=hint, code=Code.UNSUPPORTED, subject="executor" if executor else "scale")
+        if progress is not None:
+            progress("fitting phases")
         return identify_phases(robot, phase_logs, estimator, settings)
     nothing_to_select = estimator is not None and settings is not None and settings.is_selected
     count = count_workers(count_excerpt_rows(experiment), robot.joint_count)
