@@ -97,7 +97,7 @@ class MotionLimits(ShortRepr):
             yield f"a range needs both ends or none: {ends}", Code.DISAGREEMENT, "lower"
 
     def __str__(self) -> str:
-        rows = [("joint", *BOUNDS)]
+        rows: list[tuple[str, ...]] = [("joint", *BOUNDS)]
         rows += [(str(j + 1), *(f"{getattr(self, name)[j]:.5g}" for name in BOUNDS)) for j in range(len(self.lower))]
         return format_table(rows)
 
