@@ -94,6 +94,17 @@ def test_verbose_shows_every_parameter(arm):
     assert max(map(len, ended.err.splitlines())) <= 120
 
 
+def test_a_draft_without_questions_names_confirm_and_confirming_twice_checks_the_log(arm):
+    bare = arm / "bare.csv"
+    bare.write_bytes((arm / "run1.csv").read_bytes())
+    assert "--confirm writes it" in mindyn_program("log", bare, arm / "arm.urdf").err
+    assert "--write writes" in mindyn_program("log", bare).err  # without a robot, questions stay open
+    for _ in range(2):
+        ended = mindyn_program("log", bare, arm / "arm.urdf", "--confirm")
+        assert ended.code == 0, ended.err
+    assert "peak torque" in ended.out
+
+
 def run_and_interrupt(folder, after, *words):
     """Return exit code and stderr of a command that gets Ctrl-C once `after` is printed or drawn."""
     master, terminal = pty.openpty()

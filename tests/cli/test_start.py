@@ -118,3 +118,19 @@ def test_json_of_start_is_alone_on_stdout_and_prompts_split_no_word(folder, monk
     typed = re.sub(r"^(Correction|Export as|current_gains)( \[.*?\])?: ", "", done.err, flags=re.MULTILINE)
     prose = [line for line in typed.splitlines() if not line.startswith((" ", "$", "#"))]
     assert [line for line in prose if len(line) > 60 and " " in line.strip()] == []
+
+
+@pytest.mark.usefixtures("folder")
+def test_an_unknown_format_is_named(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", Terminal("\n".join(["", f"{GAIN}, {GAIN}", "", "pdf", "c", ""])))
+    done = mindyn_program("start", "arm.toml", "a.csv", "b.csv")
+    assert done.code == 0, done.err
+    assert "'pdf' is not one of the formats" in done.err
+
+
+@pytest.mark.usefixtures("folder")
+def test_ctrl_c_or_the_end_of_the_input_at_a_prompt_ends_as_everywhere(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", Terminal(""))  # typer raises the same error for both
+    done = mindyn_program("start", "arm.toml", "b.csv")
+    assert done.code == 130
+    assert "interrupted: the files written so far are kept" in done.err

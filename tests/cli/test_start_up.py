@@ -82,6 +82,12 @@ def test_log_and_check_of_a_robot_import_no_optimizer(bare_log):
     next(Path(bare_log).parent.glob("*.toml")).unlink()
     loaded = loaded_after(("log", bare_log), ("log", bare_log, "planar2"))
     assert loaded & OPTIMIZERS == set()
+    assert not any(name.startswith("mindyn.identification.estimators") for name in loaded)
+
+
+def test_a_log_that_does_not_exist_is_rejected_before_readers_are_imported(tmp_path):
+    loaded = loaded_after(("log", tmp_path / "nothing.csv", "planar2"), expected=(1,))
+    assert loaded & (OPTIMIZERS | {"casadi", "polars", "scipy"}) == set()
 
 
 def test_error_of_a_draft_imports_no_estimator(bare_log):

@@ -22,12 +22,13 @@ from mindyn.foundation.algebra.inertia import check_consistency, pseudo_inertia
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.feasibility.checks.consistent_values import check_consistent
 from mindyn.identification.feasibility.conditions.physical_space import space_of
-from mindyn.identification.feasibility.conditions.priors import build_prior, find_placeholders
+from mindyn.identification.feasibility.conditions.priors import build_prior
 from mindyn.identification.feasibility.fits.constrained_fit import FitProblem
 from mindyn.identification.feasibility.optimisation.conic_program import ConicProgram
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.regression.row_blocks import gather
 from mindyn.robots.parts import Drive, Joint, Link
+from mindyn.robots.placeholders import find_placeholders
 from mindyn.robots.robot import Robot
 
 RECOVERED = 1e-4

@@ -207,3 +207,9 @@ def test_parameters_that_only_come_together_are_named_with_each_other():
     assert few.shape == (3, 3)
     assert_close(few.T @ few, np.outer([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]), SAME_ALGEBRA)
     assert_close(few[1:] + 1.0, np.ones((2, 3)), EXACT)
+
+
+@pytest.mark.parametrize("given", ["auto", 20.0])
+def test_settings_reject_a_conditioning_of_another_class_at_once(given):
+    with raises(InputError, Code.WRONG_TYPE, "conditioning"):
+        EquationSettings(given)

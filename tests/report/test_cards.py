@@ -33,6 +33,7 @@ def values(request):
         "estimate": estimate,
         "validation": mindyn.validate(estimate, log),
         "design": design,
+        "feasibility": mindyn.check_feasible(estimate),
         "payload": Payload(robot.link_names[-1], phi, 1e-6 * np.eye(10), ()),
     }
 
@@ -53,7 +54,13 @@ def test_every_card_has_a_table_or_text_and_one_picture(values):
 
 def test_cards_name_every_joint_or_parameter_and_its_numbers(values):
     joints, parameters = values["robot"].joint_names, values["base"].names
-    inside = {"base": parameters, "estimate": parameters, "experiment": (), "payload": ("2",)}
+    inside = {
+        "base": parameters,
+        "estimate": parameters,
+        "experiment": (),
+        "payload": ("2",),
+        "feasibility": ("consistent",),
+    }
     for kind, value in values.items():
         words = {text.strip() for text in parse(value).itertext()}
         text = " ".join(words)

@@ -90,10 +90,11 @@ def contact(
 
 def _compute_thresholds(estimate: Estimate, free: Sequence[Path] | None, rate: float, gain: float) -> ContactThresholds:
     from mindyn.applications.contact.detection import contact_thresholds
+    from mindyn.logs.log import group_sources
 
     paths = list(free or ())
     if not paths:
-        paths = [Path(source.path) for source in estimate.data.sources if Path(source.path).is_file()]
+        paths = [Path(path) for path in group_sources(estimate.data.sources) if Path(path).exists()]
         if not paths:
             message, hint = "the logs of the estimate are not found for the thresholds", "pass a log: --free LOG"
             raise InputError(message, hint=hint, code=Code.MISSING_FILE, subject="--free")

@@ -271,6 +271,7 @@ def identify(
         record = _run_record(
             estimate, inputs, others, {"given": robot, **options.to_dict()}, out, perf_counter() - start
         )
+        notes: list[str] = []
         if out is not None:
             with replace_folder_files(out, (*RUN_FILES, *SERVO_RUN_FILES, CALIBRATION_FILE)) as folder:
                 _write_run(folder, out, estimate, verdict, record)
@@ -284,7 +285,7 @@ def identify(
                         validation=verdict,
                         training_logs=whole,
                         feasibility=feasibility,
-                        motion=simulate_first_log(estimate, others or whole),
+                        motion=simulate_first_log(estimate, others or whole, notes),
                         run=record,
                         elasticity=elasticity,
                     )
@@ -306,6 +307,8 @@ def identify(
             print_output()
             print_output(elasticity.table())
     print_findings(findings, verbose=verbose)
+    for note in notes:
+        print_status(note)
     if out is not None:
         print_status(f"wrote {out}: {', '.join(name for name in RUN_FILES if (out / name).is_file())}")
         print_next_command(*(shlex.split(following)[1:] or ("check", out)))

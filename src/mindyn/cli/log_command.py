@@ -25,6 +25,7 @@ from mindyn.foundation.atomic_files import write_file_atomically
 from mindyn.foundation.errors import Code, InputError
 from mindyn.foundation.findings import Finding, Kind, warning
 from mindyn.foundation.hints import Command
+from mindyn.foundation.safe_reading import require_file
 from mindyn.logs.locations import FileLocation
 from mindyn.logs.log_errors import NO_TORQUE_HINT, LogError
 
@@ -58,13 +59,15 @@ def log(
     from mindyn.logs.metadata import find_sidecar
 
     file = file if file.name else file.absolute()
+    if not file.is_dir():
+        require_file(file, "log", LogError)  # before the readers are imported
     sidecar, given = find_sidecar(file), parse_entries(state or ())
     drafts: dict[tuple[str, ...], SidecarDraft] = {}
     arm = None
     if robot is not None:
         arm, options = load_for_log(file, robot, options, given, drafts)
     if isinstance(sidecar, Path) and has_complete_sidecar(file, arm):
-        if write or confirm or state:
+        if write or state:
             raise InputError(
                 f"{sidecar.name} already exists",
                 hint="edit it, or move it away to create a new draft",
@@ -82,14 +85,22 @@ def log(
         if as_json or confirm or not sys.stdout.isatty():  # the printed draft contains them
             print_notes(draft.notes)
         if not (write or confirm):
-            _print_questions(draft, f"nothing was written: --write writes the draft next to {file.name}")
+            option = (
+                "--write writes the draft" if draft.questions or arm is None else "--confirm writes it as the sidecar"
+            )
+            _print_questions(draft, f"nothing was written: {option} next to {file.name}")
             return
         _write_draft(file, draft, arm, confirm)
     if robot is not None and write and not confirm:
         print_next_command("log", file, robot, *format_robot_options(options), "--confirm")
     elif robot is not None:
-        out = file.with_suffix("") if file.suffix else file.with_name(f"{file.name}_run")  # a bag is a folder
-        print_next_command("identify", robot, file, *format_robot_options(options), "--hold-out", "0.3", "--out", out)
+        words = (*format_robot_options(options), "--hold-out", "0.3", "--out", name_run(file))
+        print_next_command("identify", robot, file, *words)
+
+
+def name_run(log: Path) -> Path:
+    """Return the folder for the run of a log: its name without suffix, with `_run` if the log has that name itself."""
+    return log.with_suffix("") if log.suffix and not log.is_dir() else log.with_name(f"{log.name}_run")
 
 
 def parse_entries(lines: Sequence[str]) -> dict[str, Any]:

@@ -35,6 +35,7 @@ class ErrorChange:
 def compare_errors(run: Path, before: Estimate, after: Estimate) -> tuple[ErrorChange, ...]:
     """Return the errors of two estimates on the logs of their run; print a note about logs that are not available."""
     from mindyn.applications.validation.validate import validate
+    from mindyn.logs.log import group_sources
 
     changes = []
     sources: dict[RowsName, Sequence[SourceFile]] = {"training": before.data.sources, "held-out": _read_held_out(run)}
@@ -42,7 +43,7 @@ def compare_errors(run: Path, before: Estimate, after: Estimate) -> tuple[ErrorC
         if not files:
             continue
         try:
-            logs = [_read_part(source, before.robot) for source in files]
+            logs = [_read_part(path, parts, before.robot) for path, parts in group_sources(files).items()]
             totals = [validate(estimate, logs).error.total for estimate in (before, after)]
         except MindynError as error:
             print_status(f"note: the {rows} error after making feasible is not known: {error.message}")
@@ -60,14 +61,14 @@ def _read_held_out(run: Path) -> list[SourceFile]:
     return [SourceFile.from_dict({**entry, "path": locate_beside(entry["path"], folder)}) for entry in saved]
 
 
-def _read_part(source: SourceFile, robot: Robot) -> Log:
-    """Read the rows of a source; raise `InputError` if the file is missing or has changed."""
+def _read_part(path: str, sources: Sequence[SourceFile], robot: Robot) -> Log:
+    """Read the rows of a log; raise `InputError` if a file of it is missing or has changed."""
     from mindyn.logs.log import hash_sources
     from mindyn.logs.read_log import read_log
 
-    if not Path(source.path).exists():
-        raise InputError(f"{source.path} does not exist", code=Code.MISSING_FILE, subject=source.path)
-    if source.sha256 not in {file.sha256 for file in hash_sources(Path(source.path))}:
-        raise InputError(f"{source.path} has changed since the run", code=Code.DISAGREEMENT, subject=source.path)
-    log = read_log(source.path, robot)
-    return log if source.rows is None else log.between(*source.rows)
+    if not Path(path).exists():
+        raise InputError(f"{path} does not exist", code=Code.MISSING_FILE, subject=path)
+    if not {source.sha256 for source in sources} <= {file.sha256 for file in hash_sources(Path(path))}:
+        raise InputError(f"{path} has changed since the run", code=Code.DISAGREEMENT, subject=path)
+    log = read_log(path, robot)
+    return log if sources[0].rows is None else log.between(*sources[0].rows)

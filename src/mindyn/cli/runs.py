@@ -155,8 +155,11 @@ def print_verdict(verdict: VerdictData) -> None:
     print_table(rows, styles=[GRADE_COLOURS[grade] for grade in grades])
 
 
-def simulate_first_log(estimate: Estimate, logs: Sequence[Log]) -> Trajectories | None:
-    """Simulate the motion of the first log under its torque; print a note and return None if that fails."""
+def simulate_first_log(estimate: Estimate, logs: Sequence[Log], notes: list[str] | None = None) -> Trajectories | None:
+    """Simulate the motion of the first log under its torque; if that fails, return None.
+
+    notes  gets the reason, which is printed otherwise
+    """
     from mindyn.applications.validation.trajectories import compare_trajectories
 
     if not logs:
@@ -164,5 +167,9 @@ def simulate_first_log(estimate: Estimate, logs: Sequence[Log]) -> Trajectories 
     try:
         return compare_trajectories(estimate, logs[0].take(slice(0, MAX_MOTION_ROWS)))
     except MindynError as error:
-        print_status(f"note: no simulated motion in the report: {error.message}")
+        note = f"note: no simulated motion in the report: {error.message}"
+        if notes is None:
+            print_status(note)
+        else:
+            notes.append(note)
         return None

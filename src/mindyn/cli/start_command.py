@@ -14,7 +14,7 @@ import typer
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, with_robot_options
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.export_command import FORMAT_WRITERS
-from mindyn.cli.log_command import draft_with_sidecar, has_complete_sidecar, load_for_log, parse_entries
+from mindyn.cli.log_command import draft_with_sidecar, has_complete_sidecar, load_for_log, name_run, parse_entries
 from mindyn.cli.next_step import IS_GUIDED, format_robot_options
 from mindyn.cli.printing import print_json, print_output, print_status
 from mindyn.cli.runs import load_run_estimate
@@ -73,7 +73,10 @@ class Guide:
     def ask(self, question: str, label: str, default: str | None = None) -> str:
         """Print a question, and return the answer after a short label; an empty line takes the default."""
         print_status(question)
-        return str(typer.prompt(label, default=default, show_default=bool(default), err=True)).strip()
+        try:
+            return str(typer.prompt(label, default=default, show_default=bool(default), err=True)).strip()
+        except typer.Abort:  # Ctrl-C, or the end of the input
+            raise KeyboardInterrupt("the files written so far are kept; start again to continue") from None
 
 
 @with_robot_options
@@ -99,7 +102,7 @@ def start(
     if to is not None:
         require_choice(to, FORMAT_WRITERS, "--to")
     guide = Guide(context, sys.stdin.isatty())
-    folder = logs[0].with_suffix("") if out is None else out
+    folder = name_run(logs[0]) if out is None else out
     result: dict[str, Any] = {}
     try:
         with redirect_stdout(sys.stderr) if as_json else nullcontext():
@@ -136,6 +139,8 @@ def _guide_through(
             guide.run("identify", robot, *(logs[:-1] or logs), *words, *held_out, "--consistent", "--out", folder)
     formats = SERVO_FORMATS if is_servo else tuple(FORMAT_WRITERS)
     while to not in formats:
+        if to is not None:
+            print_status(f"error: {to!r} is not one of the formats")
         default = "mjcf" if is_servo else "c"
         to = guide.ask(f"Formats: {', '.join(formats)}", "Export as", default) if guide.asks else default
     target = folder / f"{arm.name}{EXPORT_SUFFIXES.get(str(to), f'.{to}')}"

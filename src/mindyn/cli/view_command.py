@@ -16,6 +16,7 @@ from mindyn.cli.printing import print_json, print_notes, print_status
 from mindyn.cli.runs import load_run_estimate, read_logs, read_run_record
 from mindyn.foundation.atomic_files import locate_beside
 from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.hints import Command
 from mindyn.foundation.safe_reading import read_json
 
 if TYPE_CHECKING:
@@ -59,6 +60,14 @@ def view(
     from mindyn.output.view.write_view import write_view
     from mindyn.robots.meshes import read_meshes
 
+    if any(map(_is_in(Path(robot)), RUN_FILES)):
+        raise InputError(
+            f"'{robot}' is a run of `mindyn identify`, not a robot",
+            hint="name the robot first",
+            command=Command("view", "arm.urdf", robot),
+            code=Code.WRONG_TYPE,
+            subject=robot,
+        )
     kind = "robot" if shown is None else _kind_of(shown)
     require_companion("--log", log, "a run", kind == "run")
     motion, recorded, estimate = None, None, None
@@ -124,12 +133,15 @@ def _read_run(shown: Path, log: Path | None) -> tuple[Estimate, Log | None]:
     estimate = load_run_estimate(shown)
     if log is not None:
         return estimate, read_logs([log], estimate.robot, estimate.settings.conditioning)[0]
+    from mindyn.logs.log import SourceFile, group_sources
+
     record = read_run_record(shown)
     folder = shown if shown.is_dir() else shown.parent
-    for entry in (*_entries(record, "held_out"), *_entries(record, "inputs")):
-        path = Path(locate_beside(str(entry.get("path", "")), folder))
-        if path.exists() and entry.get("path"):
-            return estimate, read_logs([path], estimate.robot, estimate.settings.conditioning)[0]
+    for key in ("held_out", "inputs"):
+        paths = [locate_beside(str(entry["path"]), folder) for entry in _entries(record, key) if entry.get("path")]
+        for path in group_sources([SourceFile(path, "") for path in paths]):
+            if Path(path).exists():
+                return estimate, read_logs([Path(path)], estimate.robot, estimate.settings.conditioning)[0]
     raise InputError(
         f"no log of the run '{shown}' is found",
         hint="pass one with --log",

@@ -297,6 +297,25 @@ def list_sources(path: Path) -> list[Path]:
     return sorted(entry for entry in path.iterdir() if entry.is_file()) if path.is_dir() else [path]
 
 
+def group_sources(sources: Sequence[SourceFile]) -> dict[str, list[SourceFile]]:
+    """Return the sources by the path of the log that they are part of: a folder of which all files are given, such as a
+    bag, or the file itself.
+    """
+    groups: dict[str, list[SourceFile]] = {}
+    given = {Path(source.path) for source in sources}
+    for source in sources:
+        folders = [folder for folder in list(Path(source.path).parents)[:3] if _is_recording(folder)]
+        whole = next((str(folder) for folder in folders if given.issuperset(list_sources(folder))), source.path)
+        groups.setdefault(whole, []).append(source)
+    return groups
+
+
+def _is_recording(folder: Path) -> bool:
+    """Return whether a folder is a LeRobot dataset, a motion of SAGE or a bag."""
+    marks = ("meta/info.json", "state_motor.csv", "metadata.yaml")
+    return any((folder / mark).is_file() for mark in marks)
+
+
 _PLAIN_NAME: Final = re.compile(r"[^\W#][\w. ()/:\[\]-]*(?<! )")
 """Names that a text header can hold unchanged: no separators, quotes, braces, comment marks or outer blanks."""
 

@@ -225,8 +225,8 @@ def _list_signals(metadata: LogMetadata, path: FileLocation, table: LogTable, ro
         raise LogError(
             f"columns of {table.name} are missing for {' and '.join(missing)}; "
             f"{list_columns_and_joints(table.names, robot)}",
-            hint=f'set columns.{missing[0]} = "q{{i}}" (or "{{joint}}.{missing[0]}", or a list of names) '
-            f"in {table.name}.toml next to the log, or in the call; or draft that file",
+            hint=f"describe the columns in {table.name}.toml next to the log, or in the call, such as "
+            f'columns.{missing[0]} = "q{{i}}" or "{{joint}}.{missing[0]}"; this command drafts the file',
             command=Command("log", path, "ROBOT", "--confirm"),
             code=Code.MISSING_VALUE,
             subject=f"columns.{missing[0]}",

@@ -103,6 +103,10 @@ class EquationSettings:
     def __post_init__(self) -> None:
         values = {name: getattr(self, name) for name in ("equations_hz", "keep_every", "base_form", "drive_parameters")}
         require_valid(values, {**SETTINGS_SCHEMA, "required": []}, "settings")
+        if self.conditioning is not None:
+            require_type(
+                self.conditioning, Conditioning, "conditioning", "pass Conditioning(...), or None, which selects it"
+            )
         if self.friction != "auto":
             require_type(self.friction, Friction, "friction", 'or "auto", which selects it')
 

@@ -18,12 +18,12 @@ from mindyn.equations.catalogue import build_equation
 from mindyn.equations.loop_equations import loop_equation
 from mindyn.foundation.algebra.values import Array
 from mindyn.identification.diagnostics import thresholds as limit
-from mindyn.identification.feasibility.conditions.priors import has_placeholders
 from mindyn.identification.smooth_rows import SMOOTH_CUTOFF_HZ
 from mindyn.logs.constant_torques import CONSTANT_TORQUE_RANGE
 from mindyn.logs.filters import lowpass
 from mindyn.logs.samples import Samples
 from mindyn.regression.row_blocks import segment_ends
+from mindyn.robots.placeholders import has_placeholders
 from mindyn.robots.robot import Robot
 
 ROWS: Final = 300

@@ -9,6 +9,7 @@ from mindyn.foundation.algebra.requirements import require_type
 from mindyn.foundation.algebra.values import ShortRepr
 from mindyn.foundation.errors import InputError, MissingPhysicsError, RobotError
 from mindyn.foundation.findings import Finding, Kind, Severity
+from mindyn.foundation.pages.notebook_display import NotebookDisplay
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.feasibility.checks.answer import Answer, combine_answers
 from mindyn.identification.feasibility.checks.consistent_values import check_consistent
@@ -21,7 +22,7 @@ _ANSWER_WORDS = {True: "yes", False: "NO", None: "?"}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Feasibility(ShortRepr):
+class Feasibility(ShortRepr, NotebookDisplay):
     """Answers to three questions about parameter values; each question is stronger than the previous one.
 
     Attributes

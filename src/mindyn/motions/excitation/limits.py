@@ -16,6 +16,7 @@ from mindyn.foundation.findings import Finding, Kind, warning
 from mindyn.foundation.schemas import ANY_NUMBER, list_schema, require_valid, table_schema
 from mindyn.robots.parts import Joint
 from mindyn.robots.robot import Robot
+from mindyn.robots.table import format_table
 
 BOUNDS: Final = ("lower", "upper", "velocity", "acceleration", "jerk", "effort")
 REQUIRED: Final = ("lower", "upper", "velocity", "effort")
@@ -94,6 +95,11 @@ class MotionLimits(ShortRepr):
             yield f"a lower limit lies above the upper one: {ends}", Code.OUT_OF_RANGE, "lower"
         if (np.isfinite(self.lower) != np.isfinite(self.upper)).any():
             yield f"a range needs both ends or none: {ends}", Code.DISAGREEMENT, "lower"
+
+    def __str__(self) -> str:
+        rows: list[tuple[str, ...]] = [("joint", *BOUNDS)]
+        rows += [(str(j + 1), *(f"{getattr(self, name)[j]:.5g}" for name in BOUNDS)) for j in range(len(self.lower))]
+        return format_table(rows)
 
     @property
     def torque(self) -> Array:
@@ -301,12 +307,13 @@ def _require_limits(robot: Robot, bounds: Mapping[str, Array]) -> None:
     missing = {name: joints for name, joints in unstated.items() if joints}
     if missing:
         missing_limits = "; ".join(f"{name} of {', '.join(joints)}" for name, joints in missing.items())
-        lines = ", ".join(f"{name} = ... or {{ {joints[0]} = ... }}" for name, joints in missing.items())
-        needed = "" if robot.has_parameters else "; without inertial parameters also: effort = inf, noise in N m"
+        lines = ", ".join(
+            f"{name} = 10.0 or {name} = {{ {joints[0]} = 10.0, ... }}" for name, joints in missing.items()
+        )
+        needed = "" if robot.has_parameters else "; without inertial parameters also effort = inf, and noise in N m"
         raise MissingPhysicsError(
             f"robot {robot.name!r} has no limits for: {missing_limits}",
             subject=next(iter(missing)),
-            hint=f"--limits FILE.toml with {lines}; inf means no limit{needed}. In Python: MotionLimits.of(robot, "
-            + ", ".join(f"{name}=..." for name in missing)
-            + ")",
+            hint=f"write them into limits.toml, for example {lines} (inf means no limit{needed}), and pass --limits "
+            "limits.toml. In Python: MotionLimits.of(robot, " + ", ".join(f"{name}=..." for name in missing) + ")",
         )

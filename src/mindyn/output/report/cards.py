@@ -15,6 +15,7 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import list_names
 from mindyn.foundation.pages.document import Content, Html, format_percent, format_plural, p, tag, typeset
 from mindyn.identification.estimators.estimate import Estimate
+from mindyn.identification.feasibility.check_feasible import Feasibility
 from mindyn.identification.runs_with_loads import Payload
 from mindyn.logs.log import Log
 from mindyn.motions.excitation.motion_design import MotionDesign
@@ -218,6 +219,20 @@ def _payload_card(payload: Payload) -> Html:
     return _card(f"Payload at {payload.link}", [], picture, tag("pre", {}, "\n".join(lines)))
 
 
+def _feasibility_card(feasibility: Feasibility) -> Html:
+    words = {True: ("yes", COLOURS[2]), False: ("no", COLOURS[3]), None: ("undecided", COLOURS[7])}
+    rows, parts = [], list[Content]()
+    for k, answer in enumerate(feasibility.answers):
+        (word, colour), question = words[answer.holds], answer.question.replace("_", " ")
+        rows.append((question, word, answer.reason))
+        x, y = 8 + k * WIDTH / 3, BAR_HEIGHT / 2
+        parts.append(tag("circle", {"cx": f"{x:g}", "cy": f"{y:g}", "r": "6", "fill": colour}))
+        place = {"x": f"{x + 12:g}", "y": f"{y + 4:g}", "font-size": "11", "fill": "currentColor"}
+        parts.append(tag("text", place, f"{question}: {word}"))
+    picture = _svg("Answers to the three questions", BAR_HEIGHT, parts)
+    return _card("Physical feasibility", [], picture, *_table(("question", "answer", "reason"), rows))
+
+
 CARDS: Final[dict[type, Callable[[Any], Html]]] = {
     Robot: _robot_card,
     BaseParameters: _base_card,
@@ -227,4 +242,5 @@ CARDS: Final[dict[type, Callable[[Any], Html]]] = {
     Validation: _validation_card,
     MotionDesign: _design_card,
     Payload: _payload_card,
+    Feasibility: _feasibility_card,
 }

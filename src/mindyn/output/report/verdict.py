@@ -333,15 +333,17 @@ def _describe_errors(verdict: VerdictData) -> str:
     worst = find_weakest_joint(verdict.joints)
     finite = [part for part in parts if isfinite(part)] or parts
     total = _format_percent(verdict.total)
-    if verdict.with_ends is not None:
-        total += f" ({_format_percent(verdict.with_ends)} with the ends of its segments, which are not scored)"
     if len(parts) > 1:
         total += (
             f" over all joints, {_format_percent(sum(finite) / len(finite))} on average over joints, and "
             f"{_format_percent(worst.relative)} at {worst.name}, the weakest joint"
         )
         total += " (sensor noise)" if worst.grade == "noise" else ""
-    return f"On {seen}, the torque error is {total}."
+    sentence = f"On {seen}, the torque error is {total}."
+    if verdict.with_ends is not None:
+        ends = _format_percent(verdict.with_ends)
+        sentence += f" With the ends of its segments, where filters are one-sided and no row is scored, it is {ends}."
+    return sentence
 
 
 def find_weakest_joint(joints: Sequence[JointVerdict]) -> JointVerdict:

@@ -36,6 +36,8 @@ MIN_EXCLUSION_RATIO: Final = 1000.0
 MAX_NAMED_PARAMETERS: Final = 5
 NAMED_FRACTION: Final = 0.8
 """Messages name the parameters with the largest weights that together make up this fraction of the certificate."""
+ROUNDED_FRACTION: Final = 1e-6
+"""Messages write a nearest value as 0 below this fraction of the identified one: the precision of the solver."""
 CONSISTENT: Final = "consistent"
 
 
@@ -171,7 +173,12 @@ def _select_largest(names: tuple[str, ...], weights: Array) -> list[str]:
 
 
 def _format_apart(first: float, second: float) -> tuple[str, str]:
-    """Format two numbers with the smallest number of digits, at least four, for which the texts differ."""
+    """Format two numbers with the smallest number of digits, at least four, for which the texts differ.
+
+    A second number that is a rounding error of the first is written as 0.
+    """
+    if abs(second) < ROUNDED_FRACTION * abs(first):
+        return f"{first:.4g}", "0"
     return next(
         (texts for digits in range(4, 17) if (texts := (f"{first:.{digits}g}", f"{second:.{digits}g}"))[0] != texts[1]),
         (f"{first:.4g}", f"{second:.4g}"),

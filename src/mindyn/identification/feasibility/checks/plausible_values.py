@@ -22,7 +22,10 @@ def check_plausible(estimate: Estimate, bounds: Bounds | None = None) -> Answer:
     limits = bounds_from_shapes(estimate.robot) if bounds is None else bounds
     if limits.is_empty:
         return Answer(
-            PLAUSIBLE, None, "no bounds were given, and no link has a box, cylinder or sphere as collision shape."
+            PLAUSIBLE,
+            None,
+            "no bounds were given, and no link has a box, cylinder or sphere as collision shape (meshes are not used): "
+            "give bounds, in the shell by --bounds FILE.toml.",
         )
     space = space_of(estimate.regressor)
     try:

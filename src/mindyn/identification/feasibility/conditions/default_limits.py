@@ -14,9 +14,9 @@ import numpy as np
 
 from mindyn.foundation.algebra.inertia import mass_com_inertia
 from mindyn.foundation.algebra.values import Array
-from mindyn.identification.feasibility.conditions.priors import find_placeholders
 from mindyn.identification.feasibility.conditions.user_bounds import Bounds, shape_corners
 from mindyn.robots.link_solids import Solid, read_geometry
+from mindyn.robots.placeholders import find_placeholders
 from mindyn.robots.robot import Robot
 
 MASS_RATIOS: Final = (0.2, 5.0)
