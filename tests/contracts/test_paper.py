@@ -40,7 +40,11 @@ def test_numbers_are_those_of_the_records():
     errors = paper.leaderboard_errors()
     methods = ("identify", "consistent", "mujoco.sysid")
     ours, consistent, sysid = (f"{errors[name]['KUKA LWR4+, transfer']:.2f} %" for name in methods)
-    assert f"with {ours} error, a physically consistent fit with {consistent} and `mujoco.sysid` with {sysid}" in text
+    assert ours == consistent
+    assert (
+        f"which is physically consistent, predicts another motion with {ours} error and `mujoco.sysid` with {sysid}"
+        in text
+    )
     words = {6: "six", 7: "seven", 8: "eight"}
     assert f"the rules and {words[len(errors) - len(paper.METHODS)]} further methods" in text
     match = re.search(

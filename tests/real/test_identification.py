@@ -102,7 +102,11 @@ def test_held_out_rows_are_explained(name):
     if name == "kuka_lwr4":
         assert "prior (entropic)" in near.status
         assert total(light, name) <= 2.3
-        for fit in (near, light):  # carries over to another trajectory
+        # Load-dependent friction, which gains 7 % on the training rows, costs 2 % on another trajectory.
+        plain = replace(chosen.settings, friction=chosen.settings.shape.without_shapes())
+        rows = build_rows(robot, logs, plain)
+        for prior in ("robot", None):  # carries over to another trajectory
+            fit = PhysicallyConsistent(prior=prior).fit(rows).with_own_load()
             assert total(fit, name, OTHER_MOTION[name]) <= 5.5
     else:
         assert total(light, name) <= 1.1 * total(chosen, name)
