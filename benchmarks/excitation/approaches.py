@@ -43,6 +43,8 @@ FREE_M = 0.02
 """m: smallest distance of a random home. `mindyn excite` asks for up to 60 mm, but less between links that are never
 that far apart, such as those of a wrist, so some of these homes are rejected."""
 SECONDS = "6"
+LONGEST_S = 300.0
+"""Wall time after which a command is stopped and counts as not planned."""
 
 
 def still(q: dict[str, float]) -> Motion:
@@ -78,7 +80,15 @@ def run_home(path: Path, scene: Scene, home: dict[str, float], floor_m: float | 
         options += ["--no-floor"] if floor_m is None else []
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         command = [sys.executable, "-m", "mindyn", "excite", str(path), *options]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LONGEST_S)
+        except subprocess.TimeoutExpired:
+            return {
+                "cpu_s": LONGEST_S,
+                "home": home,
+                "outcome": "not planned",
+                "why": f"took more than {LONGEST_S:g} s",
+            }
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         took = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         record: dict[str, object] = {"cpu_s": round(took, 1), "home": home, "code": done.returncode}
