@@ -157,7 +157,7 @@ class Pairs:
         Many positions are evaluated in parts that fit into the processor's cache, which is three times as fast.
         """
         parts = [q] if len(q) <= KEPT_ROWS else np.array_split(q, len(q) // CACHED_ROWS)
-        return np.concatenate([self._nearest(part).distance for part in parts]) - self._reach
+        return np.asarray(np.concatenate([self._nearest(part).distance for part in parts]) - self._reach)
 
     def slopes(self, q: Array) -> Array:
         """Return the derivatives (N, c, n) of the gaps with respect to q."""

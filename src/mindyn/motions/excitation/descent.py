@@ -209,7 +209,7 @@ def shortest(G: Array, h: Array, active: NDArray[np.bool_] | None = None) -> Arr
 
 
 def _exchange(Q: Array, h: Array, active: NDArray[np.bool_], most: int) -> Array | None:
-    """Return the multipliers by exchanges of all constraints with a wrong sign at once; None if the exchanges do not end.
+    """Return the multipliers by exchanges of all constraints with a wrong sign at once; None if they do not end.
 
     most  largest number of active constraints
     """
