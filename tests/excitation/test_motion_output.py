@@ -116,7 +116,8 @@ def test_the_plot_shows_volumes_and_the_closest_pair_along_the_motion():
     for shown, capsule in zip(scene["capsules"], design.capsules, strict=True):
         both = [*shown["a"], *shown["b"], shown["radius"]], [*capsule.a, *capsule.b, capsule.radius]
         assert_close(*both, 1e-4)
-    assert "Translucent capsules are guesses for" in page and "which may be larger" in page
+    assert "Translucent capsules are guesses for" in page
+    assert "which may be larger" in page
     least = min(min(item["y"]) for item in plots["clearance"]["panes"][0]["series"])
     assert least >= design.check.closest.distance_m
     closest = scene["playback"]["closest"]
