@@ -43,6 +43,8 @@ FREE_M = 0.02
 """m: smallest distance of a random home. `mindyn excite` asks for up to 60 mm, but less between links that are never
 that far apart, such as those of a wrist, so some of these homes are rejected."""
 SECONDS = "6"
+LONGEST_S = 120
+"""Processor time after which a command is stopped and counts as not planned."""
 
 
 def still(q: dict[str, float]) -> Motion:
@@ -68,6 +70,11 @@ def homes_of(scene: Scene, joints: tuple[str, ...], floor_m: float | None) -> li
     return homes
 
 
+def limit_processor_time() -> None:
+    """Let the kernel stop this process at the limit."""
+    resource.setrlimit(resource.RLIMIT_CPU, (LONGEST_S, LONGEST_S))
+
+
 def run_home(path: Path, scene: Scene, home: dict[str, float], floor_m: float | None) -> dict[str, object]:
     """Return what happened to one home, and what the reference measures."""
     with TemporaryDirectory() as work:
@@ -78,7 +85,7 @@ def run_home(path: Path, scene: Scene, home: dict[str, float], floor_m: float | 
         options += ["--no-floor"] if floor_m is None else []
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         command = [sys.executable, "-m", "mindyn", "excite", str(path), *options]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=limit_processor_time)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         took = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         record: dict[str, object] = {"cpu_s": round(took, 1), "home": home, "code": done.returncode}
@@ -131,6 +138,8 @@ def main() -> None:
             print(key, json.dumps({k: v for k, v in records[key].items() if k != "home"}), flush=True)
             STORE.parent.mkdir(exist_ok=True)
             write_file_atomically(STORE, json.dumps(records, indent=1) + "\n")
+    times = [float(record["cpu_s"]) for record in records.values()]
+    print(f"processor time: median {np.median(times):.1f} s, at most {max(times):.1f} s")
     counts = Counter(str(record["outcome"]) for record in records.values())
     slow = [record["cpu_s"] for record in records.values() if record["cpu_s"] > 15]
     print(f"{len(records)} homes of {len({key.rpartition(' home ')[0] for key in records})} robots: {dict(counts)}")

@@ -47,7 +47,7 @@ PARTS = {
     ),
     "identification/feasibility": ("optimisation", "conditions", "checks", "fits", "projections", "full_models", ...),
     "applications": ("validation", "payload", "wrench", "step_tests", "contact", "comparison", "fleet"),
-    "output": ("export", "report", "view"),
+    "output": ("export", "view", "report"),
 }
 """Parts of a package or of a folder in their order; single files stand anywhere, as long as no circle results."""
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")

@@ -20,6 +20,10 @@ def test_the_shortest_vector_of_constraints_is_that_of_an_interior_point_solver(
     h = G.T @ y - rng.uniform(0, 1, k)
     multipliers = shortest(G, h)
     assert (multipliers >= 0).all()
+    for guess in (multipliers > 0, rng.random(k) < 0.3):  # the right guess of the active constraints, and a wrong one
+        guessed = shortest(G, h, guess)
+        assert (guessed >= 0).all()
+        assert_close(G @ guessed, G @ multipliers, DERIVATIVE)
     settings = clarabel.DefaultSettings()
     settings.verbose, settings.tol_gap_abs, settings.tol_gap_rel = False, 1e-13, 1e-13
     cone, eye = [clarabel.NonnegativeConeT(k)], csc_matrix(np.eye(n))
@@ -30,6 +34,7 @@ def test_the_shortest_vector_of_constraints_is_that_of_an_interior_point_solver(
 def test_constraints_that_contradict_each_other_have_no_shortest_vector():
     G, h = np.array([[1.0, -1.0, 0.5], [0.0, 0.0, 1.0]]), np.array([1.0, 1.0, 0.0])
     assert shortest(G, h) is None
+    assert shortest(G, h, np.array([True, False, True])) is None
 
 
 def rosen_suzuki(x):

@@ -22,7 +22,6 @@ from mindyn.cli.main import app
 from mindyn.foundation.errors import Code
 from mindyn.motions.excitation.limits import guessed_limit
 from mindyn.motions.excitation.motion_files import ALL, limits_draft
-from mindyn.motions.excitation.motion_plot import html_plot
 
 
 @pytest.fixture(scope="module")
@@ -97,8 +96,9 @@ def test_the_plot_shows_every_joint_and_parameter_and_loads_nothing(design, fold
         ]
         assert_close(panes[1]["series"][-1]["y"], design.run().derivative(t, 1)[:, j], 1e-9)
         assert set(panes[1]["series"][0]["y2"]) == {design.limits.velocity[j]}
-    assert len(plots["skeleton"]["frames"]) == 200
-    assert plots["skeleton"]["ground"] is None or plots["clearance"]["panes"][0]["series"][0]["name"] == "floor"
+    scene = plots["scene"]
+    assert scene["playback"]["times"][-1] == pytest.approx(design.run().seconds, abs=1e-4)
+    assert scene["floor"] is None or plots["clearance"]["panes"][0]["series"][0]["name"] == "floor"
     assert not re.findall(r"[0-9]{5,} %", page)
 
 
@@ -107,20 +107,21 @@ def test_the_plot_shows_volumes_and_the_closest_pair_along_the_motion():
     design = design_motion(
         mindyn.load_robot("ur10"), seconds=6.0, limits=limits, starts=1, deadline_s=0.5, clearance_m=0.03
     )
-    (text,) = re.findall(r'id="plots">(.*?)</script>', html_plot(design), re.DOTALL)
+    page = design.plot().html
+    (text,) = re.findall(r'id="plots">(.*?)</script>', page, re.DOTALL)
     plots = json.loads(text)
-    shown = plots["skeleton"]["volumes"]
-    assert len(shown["radii"]) == len(shown["bodies"]) == len(design.capsules)
-    assert {len(row) for row in shown["ends"]} == {6 * len(design.capsules)}
-    run = design.run()
-    q = run.derivative(np.array(plots["skeleton"]["times"]), 0)
-    for k, capsule in enumerate(design.capsules):
-        pose = mindyn.compile_model(design.robot).forward_kinematics(q, capsule.link)
-        expected = pose[:, :3, 3] + pose[:, :3, :3] @ capsule.a
-        assert np.abs(np.array(shown["ends"])[:, 6 * k : 6 * k + 3] - expected).max() < 5e-3
+    scene = plots["scene"]
+    moving = {design.robot.link_index(capsule.link) + 1: capsule.link for capsule in design.capsules}
+    assert [moving[shown["link"]] for shown in scene["capsules"]] == [capsule.link for capsule in design.capsules]
+    for shown, capsule in zip(scene["capsules"], design.capsules, strict=True):
+        both = [*shown["a"], *shown["b"], shown["radius"]], [*capsule.a, *capsule.b, capsule.radius]
+        assert_close(*both, 1e-4)
+    assert "Translucent capsules are guesses for" in page
+    assert "which may be larger" in page
     least = min(min(item["y"]) for item in plots["clearance"]["panes"][0]["series"])
     assert least >= design.check.closest.distance_m
-    assert f"{1e3 * least:.0f} mm" in " ".join(words for words, *_ in shown["closest"])
+    closest = scene["playback"]["closest"]
+    assert design.check.closest.distance_m <= min(closest["gaps"]) <= least + 5e-3
     torques = [plots[f"joint-{j}"]["panes"][-1] for j in range(6)]
     for pane, limit in zip(torques, design.limits.effort, strict=True):
         drawn = np.abs([item["y"] for item in pane["series"]]).max()

@@ -11,7 +11,7 @@ import numpy as np
 import polars
 import pytest
 from cli.program import mindyn_program
-from closeness import SAME_ALGEBRA, assert_close
+from closeness import SAME_ALGEBRA, assert_close, assert_negligible
 from excitation.arm_files import BOX, SHORT, urdf
 from excitation.full_speed import design_motion
 from excitation.independent_check import heights_of
@@ -22,12 +22,12 @@ import mindyn
 from mindyn.foundation.errors import Code, UnsafeMotionError
 from mindyn.foundation.findings import Kind
 from mindyn.logs.formats.text_table import TextTable
-from mindyn.motions.excitation.body_pairs import find_encounters
+from mindyn.motions.excitation.body_pairs import find_encounters, gaps_of
 from mindyn.motions.excitation.collision_shapes import Bodies
 from mindyn.motions.excitation.limits import with_limits
 from mindyn.motions.excitation.motion_check import check_path
 from mindyn.motions.excitation.motion_design import check_design
-from mindyn.motions.excitation.motion_safety import SafetySettings
+from mindyn.motions.excitation.motion_safety import PROBES, SafetySettings, random_positions, what_to_check
 from mindyn.motions.excitation.solving import places_to_stand
 from mindyn.motions.excitation.volumes import Capsule, Volume, cover, volumes_of
 from mindyn.motions.step_plans.safe_tests import plan_safe_tests
@@ -447,3 +447,33 @@ def test_thin_parts_do_not_touch_although_thick_guesses_of_the_same_links_overla
         covers = [volumes[body].covers[part] for body, part in zip(entry.bodies, entry.parts, strict=True)]
         radii = [cover.radius for (cover,) in covers]
         assert entry.required_m > -sum(radii), "the axes of two guessed capsules never cross"
+
+
+@pytest.mark.parametrize("lift", [0.0, 0.3, -0.3])
+def test_guessed_volumes_leave_an_upright_shoulder_its_room(lift):
+    """The meshes of a Panda are free at these positions. Its guessed shoulder reached two radii beyond joint 2."""
+    robot = mindyn.load_robot("panda")
+    q = np.array([0.0, lift, 0.0, -1.6, 0.0, 1.6, 0.0])
+    limits = mindyn.MotionLimits.of(robot)
+    _, encounters = what_to_check(robot, random_positions(limits, np.random.default_rng(0), PROBES), SafetySettings())
+    (pair,) = (one for one in encounters.checked if one.names == ("link1", "link3"))
+    assert gaps_of(encounters.bodies, pair, encounters.bodies.poses(q[None]))[0] > pair.needed_m
+
+
+def test_a_guess_around_coincident_joints_reaches_one_radius_beyond_their_point(tmp_path):
+    """The joints of the shoulder meet at its frame; its mass is 0.1 m below, in a box of 0.1 x 0.1 x 0.4 m."""
+    inertia = "ixx='0.0283' iyy='0.0283' izz='0.0033' ixy='0' ixz='0' iyz='0'"
+    link = "<link name='{}'><inertial><origin xyz='0 0 {}'/><mass value='2'/><inertia {}/></inertial></link>"
+    joint = (
+        "<joint name='{}' type='revolute'><parent link='{}'/><child link='{}'/><axis xyz='{}'/>"
+        "<limit lower='-2' upper='2' velocity='1' effort='50'/></joint>"
+    )
+    links = "<link name='base'/>" + link.format("shoulder", -0.1, inertia) + link.format("arm", 0.2, inertia)
+    joints = joint.format("j1", "base", "shoulder", "0 0 1") + joint.format("j2", "shoulder", "arm", "0 1 0")
+    file = tmp_path / "arm.urdf"
+    file.write_text(f"<robot name='arm'>{links}{joints}</robot>")
+    (shoulder,) = (volume for volume in volumes_of(mindyn.load_robot(file)).volumes if volume.link == "shoulder")
+    (capsule,) = shoulder.covers
+    ends = np.sort([capsule.a[2], capsule.b[2]])
+    assert_negligible(ends[1], 0.1, SAME_ALGEBRA)
+    assert ends[0] - capsule.radius < -0.24  # two radii below the centre of mass

@@ -184,9 +184,8 @@ def find_encounters(
     kept = tuple(finder.keep_error(encounter, tracking_error_m) for encounter in checked)
     labels = {" - ".join(encounter.names) for encounter in kept}  # another part of the link may move
     finder.listed["unmoved"] = [label for label in finder.listed["unmoved"] if label not in labels]
-    return Encounters(
-        bodies, kept, tuple(finder.findings()), tuple(finder.constant), tuple(finder.listed.pop("overlapping", ()))
-    )
+    overlapping = tuple(finder.listed.pop("overlapping", ()))  # `all_findings` lists them with the coarse pairs
+    return Encounters(bodies, kept, tuple(finder.findings()), tuple(finder.constant), overlapping)
 
 
 LISTED: Final = {

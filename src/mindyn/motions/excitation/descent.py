@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.motions.excitation.problem import Derivatives
@@ -34,6 +35,8 @@ RIDGE: Final = 1e-12
 """Value, relative to the mean, that is added to the squares of constraints because some constraints are linearly
 dependent.
 """
+EXCHANGES: Final = 25
+"""Largest number of exchanges from a guess of the active constraints."""
 DAMPED: Final = 0.2
 """Smallest fraction of the previous curvature that an update keeps."""
 
@@ -69,6 +72,7 @@ class Descent:
         self._jacobian: Array = jacobian()
         self._curvature = np.eye(len(self.x)) if begun.curvature is None else begun.curvature
         self._weights = np.zeros(len(self._c))
+        self._active: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
 
     def go(self, steps: int, passed: Callable[[Array, float, Array], None] = lambda *_: None) -> Point:
         """Return the point after at most this many steps. `passed` is called with every x, f and c."""
@@ -146,19 +150,22 @@ class Descent:
             return None
         w = solve_triangular(L, self._gradient, lower=True, check_finite=False)
         taken = limit < NEAR
+        active = self._active if len(self._active) == len(limit) else np.zeros(len(limit), dtype=np.bool_)
         for _ in range(ROUNDS):
             chosen = np.flatnonzero(taken)
             G = -solve_triangular(L, rows[chosen].T, lower=True, check_finite=False)  # (n, k)
-            forces = shortest(G, w @ G - limit[chosen])
+            forces = shortest(G, w @ G - limit[chosen], active[chosen])
             if forces is None:
                 return None
+            active = np.zeros(len(limit), dtype=np.bool_)
+            active[chosen] = forces > 0
             d = solve_triangular(L, G @ forces - w, lower=True, trans=1, check_finite=False)
             broken = (rows @ d - limit > KEPT_TO) & ~taken
             if not broken.any():
                 break
             taken |= broken
         multipliers = np.zeros(len(limit))
-        multipliers[chosen] = forces
+        multipliers[chosen], self._active = forces, active
         return d, multipliers[:count]
 
     def _update(self, s: Array, y: Array) -> None:
@@ -174,10 +181,13 @@ class Descent:
         self._curvature = self._curvature - np.outer(Bs / sBs, Bs) + np.outer(y / sy, y)
 
 
-def shortest(G: Array, h: Array) -> Array | None:
+def shortest(G: Array, h: Array, active: NDArray[np.bool_] | None = None) -> Array | None:
     """Return multipliers u (k,) >= 0 for which G u is the shortest y with G^T y >= h; None if no y satisfies this.
 
     The multipliers minimise u^T Q u / 2 - h^T u with Q = G^T G = L L^T [Lawson & Hanson 1974, chapter 23].
+
+    active  (k,) constraints that are probably active, from which exchanges start; without them, or if the exchanges do
+    not end, the method of Lawson and Hanson starts from none
     """
     from scipy.linalg import solve_triangular
     from scipy.optimize import nnls
@@ -186,9 +196,40 @@ def shortest(G: Array, h: Array) -> Array | None:
         return h
     Q = G.T @ G
     Q[np.diag_indices_from(Q)] += RIDGE * max(float(np.trace(Q)) / len(h), np.finfo(float).tiny)
+    if active is not None:
+        exchanged = _exchange(Q, h, active, len(G))
+        if exchanged is not None and (h - G.T @ (G @ exchanged)).max() <= KEPT_TO:
+            return exchanged
     try:
         L = np.linalg.cholesky(Q)
         u = nnls(L.T, solve_triangular(L, h, lower=True, check_finite=False))[0]
     except (np.linalg.LinAlgError, RuntimeError):  # nearly dependent constraints; too many exchanges
         return None
     return None if (h - G.T @ (G @ u)).max() > KEPT_TO else u
+
+
+def _exchange(Q: Array, h: Array, active: NDArray[np.bool_], most: int) -> Array | None:
+    """Return the multipliers by exchanges of all constraints with a wrong sign at once; None if they do not end.
+
+    most  largest number of active constraints
+    """
+    from scipy.linalg.lapack import dposv
+
+    active = active.copy()
+    for _ in range(EXCHANGES):
+        chosen, u = np.flatnonzero(active), np.zeros(len(h))
+        if len(chosen) > most:
+            return None
+        if len(chosen):
+            _, forces, failed = dposv(Q[np.ix_(chosen, chosen)], h[chosen])
+            if failed:
+                return None
+            if forces.min() < 0:
+                active[chosen[forces < 0]] = False
+                continue
+            u[chosen] = forces
+        broken = (h - Q @ u > KEPT_TO) & ~active
+        if not broken.any():
+            return u
+        active |= broken
+    return None

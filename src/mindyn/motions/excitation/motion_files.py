@@ -15,10 +15,10 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.atomic_files import make_folder, replace_folder_files, require_parent, write_file_atomically
 from mindyn.foundation.errors import Code, ExportError
 from mindyn.foundation.findings import Kind
+from mindyn.foundation.pages.notebook_display import draw_page
 from mindyn.foundation.processes.executors import require_polars_threads
 from mindyn.motions.excitation.constraints import Box
 from mindyn.motions.excitation.limits import BOUNDS
-from mindyn.motions.excitation.motion_plot import html_plot
 from mindyn.motions.excitation.motion_safety import SafetySettings
 from mindyn.motions.excitation.motions import MAX_START_ERROR, Run
 from mindyn.motions.excitation.volumes import Capsule
@@ -59,7 +59,7 @@ def write_design(design: MotionDesign, path: Path, rate_hz: float, meshes: Meshe
 
 def _write(design: MotionDesign, run: Run, path: Path, rate_hz: float, meshes: Meshes | None) -> None:
     is_page = path.suffix == ".html"
-    content = html_plot(design, meshes) if is_page else _CONTENTS[path.suffix](design, run, rate_hz)
+    content = draw_page("motion_page", design, meshes).html if is_page else _CONTENTS[path.suffix](design, run, rate_hz)
     write_file_atomically(path, content)
 
 

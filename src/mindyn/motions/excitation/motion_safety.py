@@ -51,7 +51,7 @@ TIP_SPEED: Final = 1.0
 """m/s: default tip speed."""
 STATES: Final = 500
 """Number of random states at which speeds of links are computed, to find the links that can be too fast."""
-KEPT_SPEED: Final = 0.97
+KEPT_SPEED: Final = 0.995
 """Fraction of the tip speed that the search may use."""
 
 BASE_PLANE_M: Final = 0.0

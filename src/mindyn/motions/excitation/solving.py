@@ -54,6 +54,10 @@ EXCEEDED: Final = 2.0
 """
 NEARLY: Final = 0.05
 """If the search is interrupted, an iterate with at most this relative violation is shrunk until it is feasible."""
+REPAIRS: Final = 4
+"""Largest number of last stages of a search."""
+SPARE: Final = 5e-4
+"""Fraction of each limit that the last stages leave free, so that their result need not be shrunk."""
 HALVINGS: Final = 14
 WATCHED: Final = 500
 ROUNDS: Final = 4
@@ -157,9 +161,25 @@ class Search:
         return self.value
 
     def _finish(self, point: Point) -> float:
-        """Run the last two stages; return the criterion of the feasible motion."""
-        point = self._stage(point, STAGES[1])
-        return self.offer(self._stage(point, LAST, self._unseen(point.x, LAST.sharpness)).x)
+        """Run the last two stages; return the criterion of the feasible motion.
+
+        The last stage is repeated with larger margins while a limit is exceeded between the knots: shrinking such a
+        motion towards its start would cost more, most of all where its start is close to another body.
+        """
+        point, margin = self._stage(point, STAGES[1]), np.zeros(1)
+        seen = self._seen(point.x)
+        for _ in range(REPAIRS):
+            smooth = self.problem.excess(point.x, LAST.sharpness)[0] + 1
+            margin = np.maximum(margin, np.maximum(seen - smooth, 0.0) + SPARE)
+            point, before = self._stage(point, LAST, margin), seen.max() - 1
+            seen = self._seen(point.x)
+            if not 0 < seen.max() - 1 < before / 2:
+                break
+        return self.offer(point.x)
+
+    def _seen(self, x: Array) -> Array:
+        """Return the maximum (w c,) of each constraint at closely spaced instants."""
+        return self.problem.greatest_by_segment(self.problem.motion(x), self.dense)
 
     def _stage(self, point: Point, stage: Stage, margin: Array | float = 0.0) -> Point:
         """Return the result of a stage; if the stage fails, return the point itself."""
@@ -169,13 +189,6 @@ class Search:
                 return solution
             point = Point(point.x)
         return point
-
-    def _unseen(self, x: Array, sharpness: float) -> Array:
-        """Return for each constraint (w c,) by how much its maximum at closely spaced instants exceeds its smooth
-        maximum at the knots.
-        """
-        smooth = self.problem.excess(x, sharpness)[0] + 1
-        return np.maximum(self.problem.greatest_by_segment(self.problem.motion(x), self.dense) - smooth, 0.0)
 
     def _solve(self, point: Point, stage: Stage, margin: Array | float, box: float) -> Point:
         def objective(x: Array) -> tuple[float, Derivatives]:

@@ -371,7 +371,8 @@ def _from_file(robot: Robot, link: str, geometry: Geometry) -> list[Volume]:
 def _ellipsoid(phi: Array, link: str, ends: Sequence[Array] = (), widest: float = np.inf) -> Capsule | None:
     """Return a capsule around the uniform box with the same inertia ellipsoid; None for a link without mass.
 
-    ends    joints of the link: if they are far apart, the capsule extends beyond them by at most its radius
+    ends    joints of the link: the capsule extends beyond them by at most its radius, but from the centre of mass of a
+    link whose joints are close together by at least two radii, because such a link may lie beside its joints
     widest  m: largest radius; the inertia of a wider link is not credible, nor is its length
     """
     mass, com, J = mass_com_inertia(phi)
@@ -385,8 +386,8 @@ def _ellipsoid(phi: Array, link: str, ends: Sequence[Array] = (), widest: float 
     low, high = -half[2], half[2]
     if ends:
         places = [float((end - com) @ axes[:, 2]) for end in ends]
-        beyond = radius if np.ptp(places) < radius else 0.0
-        low, high = max(low, min(*places, 0.0) - beyond), min(high, max(*places, 0.0) + beyond)
+        least = radius if np.ptp(places) < radius else 0.0
+        low, high = max(low, min(*places, -least)), min(high, max(*places, least))
     return Capsule(link, com + low * axes[:, 2], com + high * axes[:, 2], radius)
 
 

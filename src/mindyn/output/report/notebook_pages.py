@@ -24,9 +24,9 @@ from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import ConditionedSamples
 from mindyn.motions.excitation.motion_design import MotionDesign
-from mindyn.motions.excitation.motion_plot import html_plot
 from mindyn.output.report.report_data import collect_report_data
 from mindyn.output.report.write_report import build_page
+from mindyn.output.view.motion_page import draw_motion_page
 from mindyn.regression.experiment import Experiment
 from mindyn.robots.meshes import Meshes
 
@@ -42,7 +42,7 @@ def estimate_page(estimate: Estimate, *logs: Log) -> Page:
 
 def motion_page(design: MotionDesign, meshes: Meshes | None) -> Page:
     """Return the page of a designed motion."""
-    return Page(html_plot(design, meshes), f"Motion of {design.robot.name}")
+    return Page(draw_motion_page(design, meshes), f"Motion of {design.robot.name}")
 
 
 def _format_range(values: Array) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from mindyn.foundation.algebra.inertia import mass_com_inertia
+from mindyn.foundation.errors import list_names
 from mindyn.foundation.findings import Finding
 from mindyn.foundation.pages.document import (
     Column,
@@ -39,14 +40,29 @@ TORQUE_UNITS: Final = {"revolute": "N m", "prismatic": "N"}
 
 
 def space_section(
-    robot: Robot, drawn: DrawnLinks, scene: dict[str, Any], playback: Playback | None, picture: Html,
+    robot: Robot,
+    drawn: DrawnLinks,
+    scene: dict[str, Any],
+    playback: Playback | None,
+    picture: Html,
     findings: Sequence[Finding],
-) -> Section:  # fmt: skip
+    *,
+    title: str | None = None,
+) -> Section:
     """Return the section with the robot in space."""
+    names = (robot.root.name, *robot.link_names)
     what = robot.name if playback is None else f"{robot.name}: {playback.title}"
     floor = None if playback is None else scene["floor"]
     ground = "the plane z = 0" if floor is None else f"the floor at z = {format_quantity(floor, 'm')}"
-    texts = [drawn.caption, f"The grid is {ground}; red, green and blue lines are the x, y and z axes of the root."]
+    if playback is not None and playback.closest is not None and floor is None:
+        ground += "; no floor is checked"
+    texts = [drawn.caption, f"The grid is {ground}. Red, green and blue lines are the x, y and z axes of the root."]
+    if playback is not None and drawn.capsules:
+        guessed = list(dict.fromkeys(names[part["link"]] for part in drawn.capsules if part["guess"]))
+        about = f"are guesses for {list_names(guessed)}, which may be larger" if guessed else "contain the links"
+        texts.append(f"Translucent capsules {about}.")
+    if scene["boxes"] or scene["posts"]:
+        texts.append("Obstacles are translucent too.")
     if playback is not None and playback.closest is not None:
         texts.append("The closest checked pair is red.")
     if playback is not None and playback.residual is not None:
@@ -58,7 +74,8 @@ def space_section(
     content: list[Content] = [view]
     if notes:
         content.append(tag("ul", {}, notes))
-    return Section("robot", "The robot" if playback is None else "The motion", content, {"scene": scene})
+    title = title or ("The robot" if playback is None else "The motion")
+    return Section("robot", title, content, {"scene": scene})
 
 
 def joints_section(robot: Robot, scene: dict[str, Any]) -> Section:

@@ -145,7 +145,7 @@ def build_page(
             sections.append(torque_section(robot, playback.torques))
         sections.append(limits_section(robot))
     about = f"{robot.joint_count} joints" if playback is None else f"{playback.title}, {playback.time[-1]:.4g} s"
-    return render_document(f"{robot.name} in space", about, sections, heading=robot.name, extras=_extras())
+    return render_document(f"{robot.name} in space", about, sections, heading=robot.name, extras=view_extras())
 
 
 def link_poses(robot: Robot, q: Array) -> Array:
@@ -156,7 +156,8 @@ def link_poses(robot: Robot, q: Array) -> Array:
     return np.stack(poses)
 
 
-def _extras() -> Extras:
+def view_extras() -> Extras:
+    """Return the style and the scripts of pages that show a robot in space."""
     return Extras(_asset("view.css"), (_asset("three.js"), _asset("view.js")))
 
 

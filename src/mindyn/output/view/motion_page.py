@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from mindyn.foundation.algebra.values import Array
-from mindyn.foundation.errors import list_names
 from mindyn.foundation.escaping import keep_units_together
 from mindyn.foundation.findings import Finding, Severity
 from mindyn.foundation.hints import Command
@@ -36,18 +34,21 @@ from mindyn.foundation.pages.document import (
 )
 from mindyn.foundation.pages.plots import axis, pane, plot, series
 from mindyn.kernels.model import compile_model
-from mindyn.kernels.skeleton import compute_skeleton, relative_to_peaks
-from mindyn.motions.excitation.body_pairs import Encounter, Encounters, capsule_ends, gaps_of
-from mindyn.motions.excitation.constraints import Box
-from mindyn.motions.excitation.volumes import box_corners
+from mindyn.motions.excitation.body_pairs import Encounter, Encounters, gaps_of
+from mindyn.motions.excitation.motion_design import MotionDesign
+from mindyn.output.view.link_drawings import draw_links
+from mindyn.output.view.picture import draw_picture
+from mindyn.output.view.playback import play_motion
+from mindyn.output.view.scene import describe_scene
+from mindyn.output.view.view_sections import space_section
+from mindyn.output.view.write_view import link_poses, view_extras
 from mindyn.robots.meshes import Meshes
-
-if TYPE_CHECKING:
-    from mindyn.motions.excitation.motion_design import MotionDesign
 
 POINTS: Final = 601
 """Largest number of visible points of a curve."""
 POSES: Final = 200
+DIGITS: Final = 9
+"""Decimals of the values of a curve."""
 READABLE: Final = 2.5
 """A torque limit is drawn if its ratio to the largest torque is at most this."""
 ROLES: Final = {"floor": "predicted", "links": "second", "obstacles": "third", "walls": "fourth"}
@@ -66,28 +67,28 @@ FORBIDDEN: Final = (
 UNITS: Final = {"revolute": ("rad", "N m"), "prismatic": ("m", "N")}
 
 
-def html_plot(design: MotionDesign, meshes: Meshes | None = None) -> str:
-    """Return the page."""
+def draw_motion_page(design: MotionDesign, meshes: Meshes | None = None) -> str:
+    """Return the text of the page."""
     run = design.run()
     t = np.linspace(0, run.seconds, POINTS)
     motion = run.rows(t)
     times = np.linspace(0, run.seconds, POSES)
-    encounters, poses, apart = design.encounters, None, np.zeros((POSES, 0))
+    encounters, apart = design.encounters, np.zeros((POSES, 0))
     if encounters is not None:
-        poses = encounters.bodies.poses(run.derivative(times, 0))
         encounters = replace(encounters, checked=tuple(one for one in encounters.checked if one.is_checked))
+        poses = encounters.bodies.poses(run.derivative(times, 0))
         gaps = [gaps_of(encounters.bodies, encounter, poses, is_exact=True) for encounter in encounters.checked]
         apart = np.stack(gaps, axis=1) if gaps else apart
     sections = [
         _summary(design),
-        _robot(design, meshes, times, _volumes(encounters, poses, apart)),
+        _arm(design, meshes),
         _joints(design, t, motion),
         *_clearance(encounters, times, apart),
         _limits(design),
         _parameters(design),
     ]
     about = f"{design.seconds:g} s" + ("" if design.approach is None else ", with the path from and to home")
-    return render_document(f"Motion of {design.robot.name}", about, sections)
+    return render_document(f"Motion of {design.robot.name}", about, sections, extras=view_extras())
 
 
 def _typeset(text: str) -> str:
@@ -120,27 +121,15 @@ def _notes(title: str, findings: Sequence[Finding]) -> list[Content]:
     return [card(title, [tag("ul", {}, items)])] if items else []
 
 
-def _robot(design: MotionDesign, meshes: Meshes | None, times: Array, volumes: dict[str, Any] | None) -> Section:
+def _arm(design: MotionDesign, meshes: Meshes | None) -> Section:
     """Return the arm along the run, with its volumes, floor and obstacles."""
-    motion = design.run().rows(times)
-    tau = _torque(design, motion)
-    parts = None if tau is None else relative_to_peaks(tau)
-    drawn = compute_skeleton(design.robot, motion[0], times, parts, _floor(design), _solids(design), meshes)
-    bodies = () if design.encounters is None else design.encounters.bodies.volumes
-    guessed = list(dict.fromkeys(body.link for body in bodies if body.link and body.source.is_guess))
-    capsules = "Shaded capsules contain the links"
-    if guessed:
-        capsules = f"Shaded capsules are guesses for {list_names(guessed)}, which may be larger"
-    grid = "No floor is checked" if _floor(design) is None else "The grid is the floor"
-    caption = (
-        f"Drag to turn, + and − zoom. {grid}, dashed lines are obstacles. {capsules}; the closest checked pair is "
-        "marked."
-    )
-    area = tag("div", {"class": "area", "data-label": f"Motion of {design.robot.name}"})
-    view = tag("figure", {"class": "robot", "id": "robot-view"}, area, tag("figcaption", {}, caption))
-    names = tag("ol", {"class": "joints"}, [tag("li", {}, name) for name in design.robot.joint_names])
-    values = {name: getattr(drawn, name) for name in drawn.__dataclass_fields__} | {"volumes": volumes}
-    return Section("robot", "The arm", class_tag("div", "drawing", view, names), {"skeleton": values})
+    robot, run = design.robot, design.run()
+    volumes = () if design.encounters is None else design.encounters.bodies.volumes
+    playback = play_motion(robot, run, design.encounters)
+    drawn = draw_links(robot, Meshes() if meshes is None else meshes, volumes)
+    scene = describe_scene(robot, drawn, design.safety, playback)
+    picture = draw_picture(robot, drawn, link_poses(robot, playback.q[0]), f"Picture of {robot.name}")
+    return space_section(robot, drawn, scene, playback, picture, (), title="The arm")
 
 
 def _torque(design: MotionDesign, motion: tuple[Array, Array, Array]) -> Array | None:
@@ -150,29 +139,6 @@ def _torque(design: MotionDesign, motion: tuple[Array, Array, Array]) -> Array |
         return None
     Y = compile_model(design.robot, with_drives=bool(design.robot.drives)).regressor(*motion)
     return np.asarray(Y @ values) if Y.shape[-1] == len(values) else None
-
-
-def _floor(design: MotionDesign) -> float | None:
-    height = -np.inf if design.safety is None else float(design.safety.room.lower[2])
-    return height if np.isfinite(height) else None
-
-
-def _solids(design: MotionDesign) -> list[list[list[float]]]:
-    """Return edges of boxes, axes of posts, and edges of a finite workspace."""
-    around = design.safety
-    if around is None:
-        return []
-    lines = [line for box in around.boxes for line in _edges(box)]
-    lines += [[post.a.tolist(), post.b.tolist()] for post in around.posts]
-    whole = around.workspace
-    if whole is not None and np.isfinite([whole.lower, whole.upper]).all():
-        lines += _edges(whole)
-    return lines
-
-
-def _edges(box: Box) -> list[list[list[float]]]:
-    pairs = combinations(box_corners(box.lower, box.upper), 2)
-    return [[a.tolist(), b.tolist()] for a, b in pairs if (a != b).sum() == 1]
 
 
 def _joints(design: MotionDesign, t: Array, motion: tuple[Array, Array, Array]) -> Section:
@@ -190,14 +156,14 @@ def _joints(design: MotionDesign, t: Array, motion: tuple[Array, Array, Array]) 
             ends.append(("torque", torque_unit, tau[:, j], -limits.effort[j], limits.effort[j]))
         panes = []
         for what, of, values, low, high in ends:
-            curves = [series(what, SIGNAL_ROLES[what], "run-time", values.tolist())]
+            curves = [series(what, SIGNAL_ROLES[what], "run-time", np.round(values, DIGITS).tolist())]
             if what == "torque" and high > READABLE * np.abs(values).max() > 0:
                 what = f"torque (limit {high:.3g})"  # whose band would flatten the curve
             elif np.isfinite([low, high]).all():
                 allowed = ([float(low)] * len(t), [float(high)] * len(t))
                 curves.insert(0, series("allowed", "band", "run-time", allowed[0], kind="band", y2=allowed[1]))
             panes.append(pane(axis(what, of), curves, height=120, zero=True))
-        plots[f"joint-{j}"] = plot(axis("time", "s"), panes, group="run")
+        plots[f"joint-{j}"] = plot(axis("time", "s"), panes, group="view")
         caption = f"{joint.name}: position, velocity, acceleration" + ("" if tau is None else " and torque")
         panels.append((joint.name, figure(f"joint-{j}", caption, f"{caption}, within its limits.")))
     words = "The limits of speed and acceleration are the requested fractions of the robot's limits."
@@ -214,7 +180,7 @@ def _clearance(encounters: Encounters | None, t: Array, apart: Array) -> list[Se
         for kind, role in ROLES.items()
         if kind in kinds
     ]
-    drawn = plot(axis("time", "s"), [pane(axis("distance", "m"), curves, height=220, zero=True)], group="run")
+    drawn = plot(axis("time", "s"), [pane(axis("distance", "m"), curves, height=220, zero=True)], group="view")
     words = "Smallest distance between the volumes of the links, and from them to the floor, walls and obstacles."
     body = [p(words), figure("clearance", "Clearance over time", "Zero is contact.")]
     return [Section("clearance", "Clearance", body, {"clearance": drawn})]
@@ -224,25 +190,6 @@ def _near(encounters: Encounters, encounter: Encounter) -> str:
     if encounter.direction is not None:
         return "floor" if encounter.names[1] == "floor" else "walls"
     return "links" if encounters.bodies.volumes[encounter.bodies[1]].link else "obstacles"
-
-
-def _volumes(pairs: Encounters | None, poses: Array | None, apart: Array) -> dict[str, Any] | None:
-    """Return capsules of the links along the motion, and for every pose a text about the closest pair and its
-    bodies.
-    """
-    if pairs is None or poses is None:
-        return None
-    shown = [(k, cover) for k, volume in enumerate(pairs.bodies.volumes) if volume.link for cover in volume.covers]
-    ends = np.concatenate([capsule_ends(cover, poses[:, k]) for k, cover in shown], axis=1).reshape(len(poses), -1)
-    closest = (
-        [(pairs.checked[k], row[k]) for row, k in zip(apart, apart.argmin(axis=1), strict=True)] if apart.size else []
-    )
-    return {
-        "radii": [round(cover.radius, 4) for _, cover in shown],
-        "bodies": [k for k, _ in shown],
-        "ends": np.round(ends, 3).tolist(),
-        "closest": [[f"{' – '.join(pair.names)}, {1e3 * gap:.0f} mm", *pair.bodies] for pair, gap in closest],
-    }
 
 
 def _limits(design: MotionDesign) -> Section:
