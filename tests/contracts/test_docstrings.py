@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import inspect
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,3 +57,20 @@ def test_examples_of_public_names_run(case, tmp_path, monkeypatch):
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     runner.run(case)
     assert runner.failures == 0, case.name
+
+
+def fields_inside_lines() -> list[str]:
+    """List fields of classes that a docstring describes in the middle of a line, where no reader finds them."""
+    joined = []
+    for path in sorted(Path(mindyn.__file__).parent.rglob("*.py")):
+        classes = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef))
+        for node in classes:
+            fields = [f.target.id for f in node.body if isinstance(f, ast.AnnAssign) and isinstance(f.target, ast.Name)]
+            inside = rf"\w[^,]* ({'|'.join(fields)}) {{2,}}\S"
+            lines = (ast.get_docstring(node) or "").splitlines() if fields else []
+            joined += [f"{path.name}: {line.strip()}" for line in lines if re.search(inside, line)]
+    return joined
+
+
+def test_each_field_begins_a_line():
+    assert fields_inside_lines() == []

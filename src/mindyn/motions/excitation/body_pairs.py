@@ -57,15 +57,15 @@ CURVE_M: Final = 1e-4
 class Encounter:
     """Two bodies, or a body and a wall, that must stay `required_m` apart.
 
-    bodies     numbers of the two bodies; of the body and -1 for a wall
-    names      "link5", "link2"; "link5", "floor"
+    bodies      numbers of the two bodies; of the body and -1 for a wall
+    names       "link5", "link2"; "link5", "floor"
     required_m  negative for guessed volumes that overlap in most positions: the overlap that is allowed. The motion
-    then stays in the positions of least overlap, but the pair counts as unchecked by         "covers": the search keeps
-    the covers apart; they touch in every position where only the result is
-               checked, by "hulls" of the shapes or, where these touch as well, by the true surfaces: "meshes"
-    direction  (3,) inward normal of a wall in the root frame, and `offset` (m) of its plane along it
-    parts      covers of the two bodies that the encounter compares; one cover of each body if guessed volumes overlap
-    in most positions
+                then stays in the positions of least overlap, but the pair counts as unchecked
+    by          "covers": the search keeps the covers apart. If they touch in every position, only the result is
+                checked, by "hulls" of the shapes or, if these touch as well, by the true surfaces: "meshes"
+    direction   (3,) inward normal of a wall in the root frame, and `offset` (m) of its plane along it
+    parts       covers of the two bodies that the encounter compares; one cover of each body if guessed volumes overlap
+                in most positions
     """
 
     bodies: tuple[int, int]
@@ -174,8 +174,8 @@ def find_encounters(
     """Return the encounters of a robot.
 
     probes            (N, n) random positions: two links must keep `distance_m`, but at most half of their largest
-    distance at these positions tracking_error_m  smallest required distance; pairs that can hardly keep it give a
-    warning
+                      distance at these positions
+    tracking_error_m  smallest required distance; pairs that can hardly keep it give a warning
     """
     bodies = Bodies(robot, (*volumes, *obstacles))
     finder = _Finder(robot, bodies, len(volumes), probes, distance_m)

@@ -95,9 +95,10 @@ class Rates(Constraint):
 class SolvedRates(Constraint):
     """Results of a kernel, such as rates of dependent joints or torques: (result - middle) / half.
 
-    kernel      function of (q, qd, ...), with as many inputs as needed, and of the constant `parameters`; returns the
-    results slopes      function of the same arguments that returns the derivatives with respect to each of (q, qd, ...)
-    columns     (c,) numbers of the results that are used
+    kernel   function of (q, qd, ...), with as many inputs as needed, and of the constant `parameters`; returns the
+             results
+    slopes   function of the same arguments that returns the derivatives with respect to each of (q, qd, ...)
+    columns  (c,) numbers of the results that are used
     """
 
     middle: Array

@@ -46,9 +46,11 @@ SHARED: Final = ("position", "velocity", "acceleration", "jerk", "torque")
 class Prediction:
     """Predicted accuracy of every parameter after identification from a log of the motion and earlier logs.
 
-    names       names of the base parameters units       units of the base parameters values      beta (p,) of the prior
-    model; None if there is none deviations  (p,) standard deviations excitation  (p,) rms torque of one unit of the
-    parameter, in standard deviations of the torque noise
+    names       names of the base parameters
+    units       units of the base parameters
+    values      beta (p,) of the prior model; None if there is none
+    deviations  (p,) standard deviations
+    excitation  (p,) rms torque of one unit of the parameter, in standard deviations of the torque noise
     """
 
     names: tuple[str, ...]

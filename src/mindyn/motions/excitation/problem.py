@@ -45,10 +45,12 @@ class Problem:
     start           (n,) where the motion must begin; None if it is free
     samples, knots  instants at which the criterion is summed, and at which constraints are aggregated
     weights         (n,) weights of the joints' rows: 1 / noise variance, times the number of rows of the log for each
-    sample scales          (1 + m, n) units of the unknowns: the value with which a joint that moves by one function
-    alone reaches a limit closed_within   ranges (2, n) of the joints within which numerically solved loops close. A
-    search may step beyond these ranges: then only the position is constrained, and all other series are those of the
-    nearest position inside; None for other robots
+                    sample
+    scales          (1 + m, n) units of the unknowns: the value with which a joint that moves by one function alone
+                    reaches a limit
+    closed_within   ranges (2, n) of the joints within which numerically solved loops close; None for other robots. A
+                    search may step beyond these ranges: then only the position is constrained, and all other series
+                    are those of the nearest position inside
     """
 
     columns: Columns

@@ -47,11 +47,13 @@ class InfeasibleProgramError(ConicError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConeRows:
-    """Rows with matrix @ x + offset in a cone.
+    """Rows with matrix @ x + offset in a cone, by `kind`:
 
-    second order  the first row is at least the norm of the others
-    semidefinite  rows are the upper triangle, column by column, off-diagonals times sqrt(2), of a matrix of `order`
-    exponential   three rows (a, b, c) each: b exp(a / b) <= c
+    "zero", "nonnegative"  each row is zero, or not negative
+    "second order"         the first row is at least the norm of the others
+    "semidefinite"         rows are the upper triangle, column by column, off-diagonals times sqrt(2), of a matrix of
+                           `order`
+    "exponential"          three rows (a, b, c) each: b exp(a / b) <= c
     """
 
     kind: ConeKind
