@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode
 from dataclasses import replace
 
 import numpy as np
@@ -116,12 +117,20 @@ def test_the_plot_shows_volumes_and_the_closest_pair_along_the_motion():
     for shown, capsule in zip(scene["capsules"], design.capsules, strict=True):
         both = [*shown["a"], *shown["b"], shown["radius"]], [*capsule.a, *capsule.b, capsule.radius]
         assert_close(*both, 1e-4)
+    joints = scene["playback"]["joints"]  # positions, from which the page computes the poses of the links
+    levels = np.frombuffer(b64decode(joints["data"]), "<u2").reshape(-1, 6)
+    shown = joints["low"] + levels / 65535 * (joints["high"] - joints["low"])
+    assert_close(shown, design.run().derivative(np.array(scene["playback"]["times"]), 0), 1e-4)
     assert "Translucent capsules are guesses for" in page
     assert "which may be larger" in page
     least = min(min(item["y"]) for item in plots["clearance"]["panes"][0]["series"])
     assert least >= design.check.closest.distance_m
     closest = scene["playback"]["closest"]
     assert design.check.closest.distance_m <= min(closest["gaps"]) <= least + 5e-3
+    nearest = int(np.argmin(closest["gaps"]))
+    series = plots["clearance"]["panes"][0]["series"]
+    there = min(np.interp(closest["times"][nearest], item["x"], item["y"]) for item in series)
+    assert abs(closest["gaps"][nearest] - there) < 5e-3
     torques = [plots[f"joint-{j}"]["panes"][-1] for j in range(6)]
     for pane, limit in zip(torques, design.limits.effort, strict=True):
         drawn = np.abs([item["y"] for item in pane["series"]]).max()
