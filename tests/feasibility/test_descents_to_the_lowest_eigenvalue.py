@@ -25,7 +25,7 @@ class Valley:
         M[..., 1, 1] = 5.0
         return M
 
-    def slopes(self, q, _beta, u):
+    def gradients(self, q, _beta, u):
         first = np.column_stack([np.cos(q[:, 0]), 2 * (q[:, 1] - 0.3)])
         return first * (u[:, :1] ** 2)
 
