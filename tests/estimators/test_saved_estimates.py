@@ -241,7 +241,9 @@ def test_another_choice_of_the_same_base_set_loads(tmp_path):
 def test_physical_values_are_those_behind_beta(tmp_path):
     document = ESTIMATES["held to what is physical"]
     for way in (("values", "beta", 0), ("values", "physical", "values", 1)):
-        assert "do not reproduce its base parameters" in load_error(tmp_path, change_entry(document, way, lambda v: 1.1 * v + 0.1))
+        assert "do not reproduce its base parameters" in load_error(
+            tmp_path, change_entry(document, way, lambda v: 1.1 * v + 0.1)
+        )
 
 
 SIGNS = {
