@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import mindyn
+from mindyn.foundation.findings import Kind
 from mindyn.output.export.servo_replay import replay_in_mujoco
 
 OTHERS = ("fast_transitions", "square_pattern", "symmetric_motion")
@@ -44,11 +45,28 @@ def test_one_fast_log_replays_other_motions(so101, tmp_path):
     assert (replay.mujoco.errors < 0.25 * replay.mujoco.target_errors).all()
 
 
+MOTIONS = ("actuator_bandwidth", "fast_transitions", "large_amplitude", "oscillation_med_freq", "symmetric_motion")
+
+
+def test_gravity_contradicts_wrong_gains_only(so101):
+    """Gains fitted to 13 motions are right within the errors of one; deviations of its windows contradicted two."""
+    robot, read = so101
+    logs = [read(name) for name in MOTIONS]
+    gains = np.array([13.05, 10.09, 11.35])  # of lift, elbow and wrist, by 13 motions
+
+    def count_contradictions(factor):
+        given = dict(zip(robot.primary_names[1:4], factor * gains, strict=True))
+        found = [mindyn.identify_servos(robot, log, kp=given).findings for log in logs]
+        return sum(any(finding.kind is Kind.CONTRADICTED_GAIN for finding in findings) for findings in found)
+
+    assert count_contradictions(1.0) == 0
+    assert count_contradictions(2.0) == len(logs)
+
+
 def test_single_motions_agree_within_their_intervals(so101):
     """Windows of one motion agree far better than different motions do; without errors of the model, 61 % agree."""
     robot, read = so101
-    motions = ("actuator_bandwidth", "fast_transitions", "large_amplitude", "oscillation_med_freq", "symmetric_motion")
-    estimates = [mindyn.identify_servos(robot, read(name)) for name in motions]
+    estimates = [mindyn.identify_servos(robot, read(name)) for name in MOTIONS]
     agree = []
     for first, second in combinations(estimates, 2):
         half = np.hypot(*(np.log(each.high / each.low) / 2 for each in (first, second)))

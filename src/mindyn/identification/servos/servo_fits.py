@@ -140,7 +140,7 @@ class ServoFits:
             between = NORMAL_95 * np.sqrt(np.diag(known)) if np.isfinite(quantile) else np.full(4, np.inf)
             others = np.hypot(_step_errors(values[joint]), by_delay)
             half[joint] = np.hypot(np.fmax(between, self._errors_by_friction(joint)), others)
-            known = widen_by_model_error(known, fit, int(self.rows.log[-1]) + 1, self._free(joint))
+            known = widen_by_model_error(known, fit, self._log_count, self._free(joint))
             covariance[joint] = known + np.outer(by_delay, by_delay) / NORMAL_95**2
             # Errors of the model widen what the logs determine, but leave nothing open.
             widened = np.fmax(half[joint], NORMAL_95 * np.sqrt(np.diag(covariance[joint])))
@@ -195,6 +195,10 @@ class ServoFits:
         return deviations_between_blocks(fit, self.blocks, self._free(joint), prior)
 
     @property
+    def _log_count(self) -> int:
+        return int(self.rows.log[-1]) + 1
+
+    @property
     def _prior(self) -> float:
         return CORRELATED_S * self.rows.rate_hz
 
@@ -209,6 +213,14 @@ class ServoFits:
         is_visible = bool((gravity**2).sum() > (unexplained**2).sum())
         return bool(is_loaded and is_visible and self._half_widths(joint)[0] < SCALE_HALF_WIDTH)
 
+    def _half_width_of_scale(self, joint: int) -> float:
+        """Return the half-width of the interval of log kp, with errors of the model."""
+        fit = self.fits[joint]
+        assert fit is not None
+        covariance, quantile = self._covariance(joint)
+        known = covariance * (quantile / NORMAL_95) ** 2
+        return float(NORMAL_95 * np.sqrt(widen_by_model_error(known, fit, self._log_count, self._free(joint))[0, 0]))
+
     def gain_by_gravity(self, joint: int) -> tuple[float, float, float] | None:
         """Return a given gain and the interval of that by gravity if the latter excludes it; None otherwise."""
         given, fit = float(self.known[joint]), self.fits[joint]
@@ -216,7 +228,7 @@ class ServoFits:
             return None
         free = self._fit(joint, np.nan)
         self.fits[joint], self.assumed[joint] = free, np.nan
-        half = float(self._half_widths(joint)[0]) if self._determines_scale(joint) else np.inf
+        half = self._half_width_of_scale(joint) if self._determines_scale(joint) else np.inf
         self.fits[joint], self.assumed[joint] = fit, given
         limits = np.exp(free.x[0] + np.array([-1, 1]) * half)
         if not half < SCALE_HALF_WIDTH or abs(free.x[0] - np.log(given)) < half + CONTRADICTION:
