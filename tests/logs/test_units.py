@@ -53,3 +53,10 @@ def test_motors_turn_further_and_push_less_than_joints():
     assert_close(motor_gears(LogMetadata(gears=[50.0, -30.0]), ROBOT), np.diag([50.0, -30.0]), EXACT)
     with raises(LogError, code=Code.DISAGREEMENT, subject="gains"):
         array_per_joint({"a": 1.0}, ROBOT.primary_names, "gains")
+
+
+def test_a_table_for_some_joints_names_those_without_a_value():
+    with raises(LogError, Code.DISAGREEMENT, "kp") as raised:
+        array_per_joint({"b": 1.0, "c": 2.0}, ("a", "b"), "kp")
+    assert "no value for a;" in raised.value.message
+    assert "no joint c" in raised.value.message

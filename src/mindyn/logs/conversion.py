@@ -139,8 +139,12 @@ def array_per_joint(values: PerJoint, joints: Sequence[str], what: str) -> Array
     """Return values (n,) from a list in the robot's order, or from a table that names every joint."""
     if isinstance(values, Mapping):
         if sorted(values) != sorted(joints):
-            message = f"{what} names {', '.join(values)}; the robot has the joints {', '.join(joints)}"
-            raise LogError(message, code=Code.DISAGREEMENT, subject=what)
+            missing = [name for name in joints if name not in values]
+            unknown = [name for name in values if name not in joints]
+            parts = [f"no value for {', '.join(missing)}"] if missing else []
+            parts += [f"the robot has no joint {', '.join(unknown)}"] if unknown else []
+            hint = f"give one value for each of {', '.join(joints)}"
+            raise LogError(f"{what}: {'; '.join(parts)}", hint=hint, code=Code.DISAGREEMENT, subject=what)
         values = [values[name] for name in joints]
     return frozen_array(values, (len(joints),), what)
 
