@@ -25,8 +25,9 @@ from mindyn.identification.feasibility.conditions.priors import Prior
 from mindyn.identification.feasibility.conditions.user_bounds import Bounds
 from mindyn.identification.feasibility.fits.constrained_fit import FitProblem
 from mindyn.identification.feasibility.full_models import full_model
-from mindyn.identification.feasibility.physical_intervals import physical_ends, torque_bands
+from mindyn.identification.feasibility.physical_intervals import physical_ends
 from mindyn.identification.feasibility.projections.consistent_projection import make_feasible
+from mindyn.identification.prediction.torque_bands import torque_bands
 from mindyn.robots.loading import load_robot
 
 

@@ -15,7 +15,8 @@ from mindyn import LeastSquares, PhysicallyConsistent
 from mindyn.foundation.algebra.inertia import pseudo_inertia
 from mindyn.foundation.algebra.significance import NORMAL_95
 from mindyn.identification.feasibility.conditions.physical_space import space_of
-from mindyn.identification.feasibility.physical_intervals import add_physical_intervals, physical_ends, torque_bands
+from mindyn.identification.feasibility.physical_intervals import add_physical_intervals, physical_ends
+from mindyn.identification.prediction.torque_bands import torque_bands
 
 
 def arm_with_a_frictionless_drive(trial):

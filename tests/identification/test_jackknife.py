@@ -15,7 +15,7 @@ from scipy.stats import t as student
 
 import mindyn
 from mindyn.foundation.findings import Kind
-from mindyn.identification.feasibility.physical_intervals import torque_bands
+from mindyn.identification.prediction.torque_bands import torque_bands
 from mindyn.identification.uncertainty.block_deviation import jackknife, with_jackknife_deviation
 from mindyn.identification.uncertainty.dropped_parameters import find_dropped, with_dropped_parameters
 from mindyn.regression.build_rows import build_rows

@@ -21,12 +21,12 @@ from mindyn.identification.feasibility.checks.positive_definite import (
 )
 from mindyn.identification.feasibility.conditions.user_bounds import bounds_from_shapes as bounds_from_shapes
 from mindyn.identification.feasibility.physical_intervals import add_physical_intervals as add_physical_intervals
-from mindyn.identification.feasibility.physical_intervals import torque_bands as torque_bands
 from mindyn.identification.feasibility.projections.positive_definite_projection import (
     project_to_positive_definite as project_to_positive_definite,
 )
 from mindyn.identification.log_drafts import draft_log as draft_log
 from mindyn.identification.method_names import METHODS as METHODS
+from mindyn.identification.prediction.torque_bands import torque_bands as torque_bands
 from mindyn.identification.selection.choose import Choice as Choice
 from mindyn.identification.servos.contact_rows import Table as Table
 from mindyn.identification.servos.replay import ServoReplay as ServoReplay

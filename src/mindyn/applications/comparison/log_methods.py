@@ -30,10 +30,10 @@ from mindyn.identification.estimators.estimator import Estimator
 from mindyn.identification.estimators.least_squares import LeastSquares
 from mindyn.identification.feasibility.check_feasible import check_feasible
 from mindyn.identification.feasibility.fits.physically_consistent import PhysicallyConsistent
-from mindyn.identification.feasibility.physical_intervals import torque_bands
 from mindyn.identification.identify import identify
 from mindyn.identification.method_names import METHODS
 from mindyn.identification.prediction.prediction import TorquePrediction, predict_log
+from mindyn.identification.prediction.torque_bands import torque_bands
 from mindyn.logs.log import Log
 from mindyn.robots.robot import Robot
 

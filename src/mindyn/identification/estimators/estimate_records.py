@@ -51,6 +51,7 @@ class JointResidual:
     """Residuals of a joint: number of rows, rms residual and torque (N m or N), correlation of neighbouring rows.
 
     measured_rms  at every row as logged, neither filtered nor left out: the error of the measured torque
+    reversal_rms  the part of that error that is alike from row to row, at rows near reversals of the joint
     """
 
     joint: str
@@ -59,6 +60,7 @@ class JointResidual:
     rms_torque: float
     correlation: float | None = None
     measured_rms: float | None = None
+    reversal_rms: float | None = None
 
     @property
     def alike(self) -> float:

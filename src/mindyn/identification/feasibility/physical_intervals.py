@@ -1,4 +1,4 @@
-"""Uncertainty of physically constrained values: intervals of the values, and bands of predicted torque.
+"""Uncertainty of physically constrained values: the intervals that data and physics allow.
 
 Constrained values do not scatter around the true values as unconstrained ones do, so that a covariance describes their
 uncertainty poorly. The set of values that data and physics allow is a better description. With b the unconstrained
@@ -24,7 +24,6 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.processes.workers import share_tasks
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.feasibility.conditions.nearest_values import (
-    MIN_CORRELATION_EIGENVALUE,
     find_nearest_consistent,
     known_metric,
 )
@@ -37,7 +36,6 @@ from mindyn.identification.feasibility.optimisation.conic_program import (
     ConicProgram,
 )
 from mindyn.identification.feasibility.optimisation.interior_point import minimise_all
-from mindyn.logs.samples import Samples
 
 INTERVAL_MARGIN: Final = 1e-3
 """Standard deviations that are added at each end of an interval, because the solver stops this far from the boundary.
@@ -162,41 +160,3 @@ def _fit_conditions(estimate: Estimate, space: PhysicalSpace) -> tuple[ConeRows,
     if x is not None and (compact.matrix @ x >= 0).all():
         conditions.append(compact)
     return tuple(conditions)
-
-
-def torque_bands(estimate: Estimate, samples: Samples, *, noise: bool = False) -> tuple[Array, Array]:
-    """Compute 95 % bands of predicted torque.
-
-    The bands are wider because dropped parameters may not be zero, and because residuals that are correlated from row
-    to row are torque that no parameter explains, if `identify` has quantified both.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        Estimate to use.
-    samples : Samples
-        Samples of a motion.
-    noise : bool
-        Return bands of measured torque: add the variance of the residuals to that of the parameters.
-
-    Returns
-    -------
-    tuple of ndarray, shape (N, n)
-        Lower and upper torque, N m or N; infinite if an undetermined parameter acts on a sample.
-    """
-    known = np.isfinite(estimate.deviations)
-    if estimate.uncertainty.dropped_ends is not None:  # a dropped parameter without interval is unbounded
-        dropped = np.array([name in estimate.values.dropped for name in estimate.names])
-        known &= ~(dropped & np.isnan(estimate.uncertainty.dropped_ends).any(axis=0))
-    shifts = estimate.uncertainty.dropped_shifts
-    values, vectors = np.linalg.eigh(estimate.uncertainty.correlations * np.outer(known, known))
-    root = vectors * np.sqrt(np.maximum(values, 0.0)) * np.where(known, estimate.deviations, 0.0)[:, None]
-    variance = np.zeros_like(samples.q)
-    for direction in (*root.T[values > MIN_CORRELATION_EIGENVALUE], *(() if shifts is None else shifts)):
-        variance += estimate.with_values(beta=direction).predict(samples) ** 2
-    for k in np.flatnonzero(~known):
-        unit = np.where(np.arange(len(known)) == k, 1.0, 0.0)
-        variance = np.where(estimate.with_values(beta=unit).predict(samples) == 0, variance, np.inf)
-    variance += np.array([joint.rms if noise else joint.alike for joint in estimate.data.residuals]) ** 2
-    predicted, half_width = estimate.predict(samples), estimate.uncertainty.quantile * np.sqrt(variance)
-    return predicted - half_width, predicted + half_width
