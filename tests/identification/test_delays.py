@@ -60,6 +60,7 @@ def test_an_applied_delay_of_more_than_a_sample_is_shown(milliseconds, way, caps
         estimate=stand_in(settings=SimpleNamespace(conditioning=conditioning)),
         samples=SimpleNamespace(rate_hz=RATE_HZ),
         joint_names=("a", "b", "c"),
+        smooth=None,
     )
     findings = list(_applied_delay(data))
     assert [finding.value for finding in findings] == ([milliseconds * MS] if way else [])

@@ -187,9 +187,8 @@ def test_a_stop_operator_is_selected_only_for_a_significant_gain(gain, taken, mo
     monkeypatch.setattr(tune, "score_all", lambda *_: None)
     trials = SimpleNamespace(fold_count=8, timeline=SimpleNamespace(repeated=False))
     trials.with_folds = lambda _: trials
-    result = _select_essential(
-        trials, trial_of(AS_LOGGED, None, Friction("tanh", 0.05)), SearchSpace(EquationSettings.automatic())
-    )
+    start = trial_of(AS_LOGGED, None, Friction("tanh", 0.05))
+    result = _select_essential(trials, start, SearchSpace(EquationSettings.automatic()))
     assert result.friction.direction == taken
 
 

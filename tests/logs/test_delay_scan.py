@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from closeness import EXACT, SAME_ALGEBRA, assert_close
 
-from mindyn.logs.delay_scan import DelayScan, _keeps_sign, _select_compared_rows, joint_columns, scan_delay
+from mindyn.logs.delay_scan import DelayScan, _select_compared_rows, joint_columns, keeps_sign, scan_delay
 from mindyn.logs.samples import Samples
 
 
@@ -44,8 +44,8 @@ def test_rows_next_to_the_ends_of_segments_are_not_compared():
 
 def test_a_speed_is_steady_where_its_sign_stays_for_the_whole_reach():
     speed = np.concatenate([np.ones(10), -np.ones(10)])
-    assert np.flatnonzero(~_keeps_sign(speed, 3)).tolist() == [7, 8, 9, 10, 11, 12]
-    assert _keeps_sign(-np.ones(8), 3).all()
+    assert np.flatnonzero(~keeps_sign(speed, 3)).tolist() == [7, 8, 9, 10, 11, 12]
+    assert keeps_sign(-np.ones(8), 3).all()
 
 
 def test_torque_without_change_has_no_delay():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.significance import is_significantly_positive
 from mindyn.foundation.algebra.values import Array
+from mindyn.logs.delay_scan import keeps_sign
 from mindyn.logs.filters import lowpass
 from mindyn.logs.samples import Samples
 from mindyn.regression.regressor import Regressor
@@ -126,6 +128,11 @@ class SmoothRows:
         between = (1 - part) * tau[first, joint] + part * tau[first + 1, joint]
         moved[:, joint] = np.where(same, between, tau[rows, joint])
         return moved
+
+    def keeps_direction(self, joint: int, reach_s: float) -> NDArray[np.bool_]:
+        """Return the rows (N,) around which the speed of a joint has one sign, from `reach_s` before to after them."""
+        reach = ceil(reach_s * self._all.rate_hz)
+        return keeps_sign(self._all.qd[:, joint], reach)[self._rows]
 
     @property
     def sample_step_s(self) -> float:

@@ -87,7 +87,7 @@ class DelayScan:
         for joint, Y in enumerate(columns(self.rows) if self.is_enough else ()):
             kept = np.arange(len(self.rows))
             if direction is not None:
-                steady = kept[_keeps_sign(direction[:, joint], reach)[self.rows]]
+                steady = kept[keeps_sign(direction[:, joint], reach)[self.rows]]
                 kept = steady if len(steady) >= max(MIN_COMPARED_ROWS, 2 * Y.shape[1]) else kept
             self._parts.append((self.rows[kept], _orthonormal_basis(Y[kept])))
 
@@ -126,7 +126,7 @@ class DelayScan:
         return max(0.0, float(torque @ torque) - float(((U.T @ torque) ** 2).sum())) / centred
 
 
-def _keeps_sign(speed: Array, reach: int) -> NDArray[np.bool_]:
+def keeps_sign(speed: Array, reach: int) -> NDArray[np.bool_]:
     """Return the rows (N,) around which a speed has one sign, from `reach` rows before to `reach` rows after."""
     turns = np.concatenate([[0], np.cumsum(np.diff(np.sign(speed)) != 0)])
     padded = np.pad(turns, reach, mode="edge")

@@ -14,6 +14,7 @@ from mindyn.foundation.findings import Finding, Kind, Severity
 from mindyn.identification import delays
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.diagnostic_data import DiagnosticData
+from mindyn.identification.smooth_rows import SmoothRows
 from mindyn.logs.delay_scan import scan_delay
 
 
@@ -27,21 +28,27 @@ def _applied_delay(data: DiagnosticData) -> Iterator[Finding]:
     conditioning = data.estimate.settings.conditioning
     if conditioning is None:
         return
-    delays = conditioning.delay_s if isinstance(conditioning.delay_s, tuple) else (conditioning.motion_delay_s,)
-    for delay in dict.fromkeys(delays):
+    applied = conditioning.delay_s if isinstance(conditioning.delay_s, tuple) else (conditioning.motion_delay_s,)
+    for delay in dict.fromkeys(applied):
         samples = abs(delay) * data.samples.rate_hz
         if samples > 1:
-            of_each = zip(data.joint_names, delays, strict=True) if len(delays) > 1 else ()
+            of_each = zip(data.joint_names, applied, strict=True) if len(applied) > 1 else ()
             joints = tuple(name for name, of_joint in of_each if of_joint == delay)
             way = "lags" if delay > 0 else "leads"
             whose = f" of {', '.join(joints)}" if joints else ""
-            size = f"{1e3 * abs(delay):.3g} ms ({samples:.3g} samples)"
+            interval = "" if joints or data.smooth is None else f" ± {_interval_ms(data.smooth, data):.2g}"
+            size = f"{1e3 * abs(delay):.3g}{interval} ms ({samples:.3g} samples)"
             message = f"the torque{whose} {way} the motion by {size}, which the fit corrects"
             remedy = (
                 "Log torque and position with one clock; set delay_s = 0 in the conditioning to fit without the "
                 "correction"
             )
             yield Finding(Kind.APPLIED_DELAY, Severity.INFO, message, remedy, joints, delay, "s")
+
+
+def _interval_ms(smooth: SmoothRows, data: DiagnosticData) -> float:
+    """Return the half-width of the 95 % interval of the common delay, in ms."""
+    return 2e3 * delays.estimate_delay(smooth, data.estimate.regressor).deviation
 
 
 def _common_delay(data: DiagnosticData) -> Iterator[Finding]:

@@ -45,8 +45,8 @@ from mindyn.identification.selection.candidates import (
 )
 from mindyn.identification.selection.folds import Kept
 from mindyn.identification.selection.scores import error_over
-from mindyn.identification.selection.trials import Trial, Trials, decimation_for, rate_of
-from mindyn.identification.selection.tune import HIGHEST, SearchSpace, least_supported, several_foldings, tune_settings
+from mindyn.identification.selection.trials import HIGHEST, Trial, Trials, decimation_for, rate_of
+from mindyn.identification.selection.tune import SearchSpace, least_supported, several_foldings, tune_settings
 from mindyn.logs.cleaning import MAX_MAGNITUDE, MAX_STILL_RANGE
 from mindyn.logs.conditioning import Conditioning, require_resolved
 from mindyn.logs.log import Log

@@ -26,7 +26,7 @@ from mindyn.identification.estimators.essential import elimination
 from mindyn.identification.selection.column_sums import Buffers, ColumnSums, RowRange
 from mindyn.identification.selection.folds import Folds, Kept, fits_without_each
 from mindyn.identification.selection.scores import TrialScore
-from mindyn.identification.smooth_rows import build_smooth_rows
+from mindyn.identification.smooth_rows import SMOOTH_CUTOFF_HZ, build_smooth_rows
 from mindyn.logs.conditioning import Conditioning, require_resolved
 from mindyn.logs.delay_scan import DelayScan
 from mindyn.logs.filters import MIN_EDGE_S, edge_duration_s
@@ -45,6 +45,9 @@ from mindyn.regression.settings import EquationSettings
 
 ROWS_PER_PERIOD: Final = 8
 """Number of rows that a fit keeps for each period of the cut-off; more rows would contain no further information."""
+HIGHEST: Final = 0.4
+"""Highest cut-off that is tried, relative to the sample rate; the lowest is `LOWEST_HZ`. Above it, no filter is used.
+"""
 MAX_DELAY_S: Final = 0.15
 """Largest time offset between torque and motion that is tried."""
 MOST_DROPPED: Final = 0.6
@@ -266,15 +269,20 @@ class Trials:
 
         return DelayScan(samples, columns, MAX_DELAY_S, samples.qd)
 
-    def estimate_delay(self, trial: Trial) -> Delay | None:
+    def estimate_delay(self, trial: Trial) -> Delay:
         """Return the delay of all torques with its deviation, fitted together with other friction and elastic joints.
 
-        The result is None for robots with loops, and if there are too few rows.
+        Robots with loops, and logs with too few rows for that, get the delay that the columns of the trial explain
+        best; it has no deviation.
         """
-        samples = self.samples(replace(trial.conditioning, delay_s=0.0)).samples
+        # A slower filter of the motion would spread its reversals over rows that count.
+        smooth = min(SMOOTH_CUTOFF_HZ, HIGHEST * rate_of(trial.conditioning))
+        trial = trial.with_conditioning(delay_s=0.0, motion_hz=smooth)
+        samples = self.samples(trial.conditioning).samples
         regressor = self._shared.with_friction(trial.friction)
+        start_s = self.delays(trial).best().seconds
         rows = None if regressor.robot.loops else build_smooth_rows(regressor, samples)
-        return None if rows is None else estimate_delay(rows, regressor)
+        return Delay(start_s, 0.0) if rows is None else estimate_delay(rows, regressor, start_s=start_s)
 
     def needs_limits(self, trial: Trial) -> bool:
         """Return whether a fit without the limits and priors of friction shapes has other values."""

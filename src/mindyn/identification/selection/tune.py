@@ -11,8 +11,9 @@ from typing import Final
 
 import numpy as np
 
+from mindyn.identification.delays import Delay
 from mindyn.identification.selection.scores import Gain, criterion_of, error_over, gain_of, joint_gain
-from mindyn.identification.selection.trials import SAME_VALUES, Trial, Trials, rate_of, score_all, scores
+from mindyn.identification.selection.trials import HIGHEST, SAME_VALUES, Trial, Trials, rate_of, score_all, scores
 from mindyn.logs.filters import LOWEST_HZ
 from mindyn.parameters.parameter import Kind
 from mindyn.regression.friction import Friction
@@ -21,9 +22,6 @@ from mindyn.robots.friction_laws import FITTED_SHAPES, LOAD_SHAPES
 
 Progress = Callable[[str], None]
 
-HIGHEST: Final = 0.4
-"""Highest cut-off that is tried, relative to the sample rate; the lowest is `LOWEST_HZ`. Above it, no filter is used.
-"""
 COARSE: Final = 2.0
 FINER: Final = (2.0**0.5, 2.0**0.25)
 """Factors between the cut-offs that are tried, first over the whole range, then around the best cut-off."""
@@ -52,9 +50,6 @@ MOST_SHAPES: Final = 2
 FOLDINGS: Final = (3, 4, 5, 8)
 DROPPED_TOGETHER: Final[tuple[tuple[Kind, ...], ...]] = (("rotor",), ("offset",), ("rotor", "offset"))
 """Kinds of parameters that an arm may not need: rotors, whose inertia the links can absorb, and friction offsets."""
-DELAY_STEPS: Final = 12
-DELAY_GAIN: Final = -log(0.9)
-"""If a delay reduces the error by more than this, friction of other shapes is not tested as an explanation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,20 +112,17 @@ def tune_settings(trials: Trials, start: Trial, search_space: SearchSpace, progr
     Two rounds select filter, delay and friction direction; then friction shapes and parameters are selected.
     """
     best, timed = start, trials.along_time()
+    delay = trials.estimate_delay(start) if search_space.delay else Delay(0.0, 0.0)
     for _ in range(2):
         best = _select_filters(timed, best, search_space)
         progress(_line("filter", timed, best))
         if search_space.delay:
-            # A large delay comes first: friction that reverses early or late would compensate for it.
-            moved = _select_delay(timed, best)
-            best = moved if _gain([timed], best, moved).mean > DELAY_GAIN else best
+            best = _select_delay(timed, best, delay, search_space)
+            progress(_line("delay", timed, best))
         if search_space.friction:
             best = _better_trial(timed, best, _directions(best), 1.0)
             best = _better_trial(timed, best, [best.with_conditioning(slow_speed=v) for v in SLOW_SPEEDS], MIN_GAIN)
             progress(_line("friction", timed, best))
-        if search_space.delay:
-            best = _select_delay(timed, best)
-            progress(_line("delay", timed, best))
     if search_space.friction:
         best = _select_shapes(trials, add_load_friction(trials, best))
         progress(_line("friction shape", trials, best))
@@ -154,7 +146,7 @@ def _select_essential(trials: Trials, best: Trial, search_space: SearchSpace) ->
     best, error = least_supported(foldings, best)
     if search_space.delay and best.conditioning.delay_s:
         without = best.with_conditioning(delay_s=0.0)
-        pair = replace(best, dropped=0), replace(without, dropped=0)
+        pair = replace(without, dropped=0), replace(best, dropped=0)
         if not _needs_delay(foldings, *pair):
             best, error = least_supported(foldings, without)
     for look in (_other_slow_speeds, _presliding_candidates):
@@ -298,44 +290,27 @@ def _directions(best: Trial) -> list[Trial]:
     return [best.with_friction(direction=k.direction, width=k.width) for k in kinds]
 
 
-def _select_delay(trials: Trials, best: Trial) -> Trial:
-    """Select a delay: scan the whole range with the smooth torque, then take steps as long as they reduce the error.
+def _select_delay(trials: Trials, best: Trial, estimate: Delay, search_space: SearchSpace) -> Trial:
+    """Apply an estimated delay if its interval excludes zero and it reduces the error on held-out blocks.
 
-    A search that starts without delay would end in the nearest local minimum, where friction that reverses early
-    compensates for a part of the delay. The scan excludes rows around reversals (`DelayScan`). Its result must reduce
-    the error on held-out blocks, like any other step, and friction of other shapes or an elastic joint must not explain
-    the delay (`delays`).
+    The delay with the smallest error is not the true one: at reversals, friction that switches too early or too late
+    compensates for a part of it. For the same reason, each of the two trials that are compared has its own best
+    direction of friction.
     """
-    scanned = best.conditioning.motion_delay_s + trials.delays(best).best().seconds
-    best = _better_trial(trials, best, [best.with_conditioning(delay_s=scanned)], 1.0)
-    rate = rate_of(best.conditioning)
-    step = 1 / (20 * min(best.equations_hz or 0.2 * rate, 0.2 * rate))
-    smallest = step / 5
-    for _ in range(DELAY_STEPS):
-        now = best.conditioning.motion_delay_s
-        moved = _better_trial(
-            trials, best, [best.with_conditioning(delay_s=now + step), best.with_conditioning(delay_s=now - step)], 1.0
-        )
-        if moved is best:
-            step /= 2
-            if step < smallest:
-                break
-        best = moved
     without = best.with_conditioning(delay_s=0.0)
-    return best if best.conditioning.delay_s and _needs_delay([trials], best, without) else without
+    if not estimate.excludes_zero:
+        return without
+    delayed = best.with_conditioning(delay_s=estimate.seconds)
+    if search_space.friction:
+        best_without, delayed = (_better_trial(trials, k, _directions(k), 1.0) for k in (without, delayed))
+    else:
+        best_without = without
+    return delayed if _needs_delay([trials], best_without, delayed) else without
 
 
-def _needs_delay(foldings: Sequence[Trials], best: Trial, without: Trial) -> bool:
-    """Return whether a delay lowers the error significantly, and friction of other shapes does not explain it.
-
-    In most logs, torque and motion have the same clock. A delay that lowers the error by a tenth is always applied,
-    because no other setting that the fit can select predicts as well.
-    """
-    gain = _gain(foldings, without, best)
-    if not (gain.is_significant and gain.mean > SHAPE_GAIN):
-        return False
-    estimate = None if gain.mean > DELAY_GAIN else foldings[0].estimate_delay(best)
-    return estimate is None or estimate.is_significant
+def _needs_delay(foldings: Sequence[Trials], without: Trial, delayed: Trial) -> bool:
+    """Return whether a delay whose interval excludes zero also lowers the error on held-out blocks."""
+    return _gain(foldings, without, delayed).mean > SHAPE_GAIN
 
 
 def add_load_friction(trials: Trials, best: Trial) -> Trial:
