@@ -17,6 +17,7 @@ import numpy as np
 
 import mindyn
 from mindyn.cli.main import COMMANDS
+from mindyn.kernels.model import compile_model
 from mindyn.logs.log import log_from_arrays
 from mindyn.robots.loading import load_robot
 
@@ -33,13 +34,21 @@ def measure_processor_time(words: list[str], folder: Path) -> float:
 
 
 def write_logs(folder: Path) -> None:
-    """Write a log with its sidecar, one without, and one whose sidecar is not confirmed."""
+    """Write a log with its sidecar, one without, one whose sidecar is not confirmed, and one that fits the robot.
+
+    The torques of the others fit no robot, so that the drafts try every correction.
+    """
     t = np.arange(0, 4, 0.01)
     arm = load_robot(ROBOT)
     motion = np.column_stack([np.sin((k + 1) * t) for k in range(6)])
     for name in ("known", "bare", "draft"):
         log_from_arrays(arm, t, motion, motion).save(folder / f"{name}.csv", arm)
-    (folder / "bare.csv.toml").unlink()
+    speeds = np.arange(1, 7)
+    qd, qdd = speeds * np.cos(t[:, None] * speeds), -speeds * speeds * motion
+    tau = compile_model(arm).inverse_dynamics(motion, qd, qdd)
+    log_from_arrays(arm, t, motion, tau).save(folder / "sound.csv", arm)
+    for name in ("bare", "sound"):
+        (folder / f"{name}.csv.toml").unlink()
     sidecar = folder / "draft.csv.toml"
     sidecar.write_text("draft = true\n" + sidecar.read_text())
 
@@ -50,7 +59,8 @@ def main() -> None:
     program = ["-m", "mindyn"]
     cases = {"import numpy": ["-c", "import numpy"], "mindyn --help": [*program, "--help"]}
     cases |= {f"mindyn {name} --help": [*program, name, "--help"] for name in COMMANDS}
-    lines = (f"check {ROBOT}", f"log known.csv {ROBOT}", f"log bare.csv {ROBOT}", f"identify {ROBOT} draft.csv")
+    lines = [f"check {ROBOT}", *(f"log {name}.csv {ROBOT}" for name in ("known", "bare", "sound"))]
+    lines.append(f"identify {ROBOT} draft.csv")
     cases |= {f"mindyn {line}": [*program, *line.split()] for line in lines}
     with TemporaryDirectory() as name:
         folder = Path(name)
