@@ -95,6 +95,8 @@ def list_unused_joints(
     """List joints that the robot does not have, but that the log names in every signal of `tables`, and numbered
     columns.
 
+    Joints that the user holds are not listed, because their columns are left out on purpose.
+
     used  columns with a known meaning, such as time and those of the robot's joints
     """
     named, numbered = [], set[str]()
@@ -106,7 +108,7 @@ def list_unused_joints(
         matching = [name for name in table.names if name.startswith(before) and name.endswith(after)]
         joints = {name: name[len(before) : len(name) - len(after)] for name in matching if name not in used}
         if fields[0][1] == "joint":
-            named.append(set(joints.values()) - {"", *robot.joint_names})
+            named.append(set(joints.values()) - {"", *robot.joint_names, *robot.selection.lock})
         else:
             numbered |= {name for name, number in joints.items() if number.isdigit()}
     return sorted(numbered.union(set.intersection(*named) if tables and len(named) == len(tables) else ()))
