@@ -27,6 +27,7 @@ from mindyn.output.report.verdict import (
     Advice,
     JointVerdict,
     Summary,
+    format_grade,
     has_plausible_projections,
     is_consistent,
     is_nearly_consistent,
@@ -98,7 +99,8 @@ def _joint_item(joint: JointVerdict) -> Html:
     bar = tag("rect", {"width": f"{100 * explained:.1f}", "height": "1"})
     drawn = tag("svg", {"viewBox": "0 0 100 1", "preserveAspectRatio": "none", "aria-hidden": "true"}, bar)
     meter = tag("span", {"class": "meter", "aria-hidden": "true"}, drawn)
-    return class_tag("li", f"grade-{joint.grade}", class_tag("span", "badge", GRADE_LABELS[joint.grade]), words, meter)
+    badge = class_tag("span", "badge", format_grade(joint.grade))
+    return class_tag("li", f"grade-{joint.grade or 'unusable'}", badge, words, meter)
 
 
 def _no_validation_note(data: ReportData) -> Content:
