@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
+from cli.program import mindyn_program
 
 from mindyn.cli.main import COMMANDS, load_command
-from mindyn.cli.plain_values import PlainConversion, convert_plainly
+from mindyn.cli.plain_values import PlainConversion, convert_plainly, describe_wrong_number
 
 TEXTS = ["", " ", "3", "+3", "-3", "007", "3.0", ".5", "5.", "1e-3", "1E5", "nan", "inf", "-inf", "1_0", "٣", "0x10"]
 TEXTS += [" 3", "3 ", "true", "no", "fixed", "Fixed", "floating", "world", "run.csv", "a b", "-", "..", "1,5", "9" * 25]
@@ -17,7 +18,8 @@ def converted(make, param, value):
     try:
         result = make().coerce(value, param=param, ctx=None)
     except Exception as error:
-        return str(error)
+        is_number = "number" in str(error) or "integer" in str(error)  # these errors are our own
+        return "not a number" if is_number else str(error)
     return type(result), repr(result)
 
 
@@ -32,6 +34,24 @@ def test_every_parameter_has_the_value_that_typer_gives(command):
             values = TEXTS
         for value in (*values, None, param.default):
             assert converted(ours, param, value) == converted(typers, param, value), (param.name, value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("30%", "'30%' is not a number; write 0.3"),
+        ("2,5 %", "'2,5 %' is not a number; write 0.025"),
+        ("0,3", "'0,3' is not a number; write 0.3"),
+        ("10s", "'10s' is not a number"),
+        ("1,000,000", "'1,000,000' is not a number"),
+        ("", "'' is not a number"),
+    ],
+)
+def test_a_wrong_number_is_named_with_the_likely_one(text, message):
+    assert describe_wrong_number(text) == message
+    ended = mindyn_program("identify", "planar2", "run.csv", f"--hold-out={text}")
+    assert ended.code == 2
+    assert message in " ".join(ended.err.split())
 
 
 def test_plain_values_need_no_typer():

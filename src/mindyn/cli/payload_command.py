@@ -14,6 +14,7 @@ import typer
 from mindyn.cli.arguments import JSON_OPTION, complete_from, require_companion, require_exclusive
 from mindyn.cli.choices import CONTROLLER_NAMES, WrenchFrame
 from mindyn.cli.exit_codes import ExitCode
+from mindyn.cli.output_files import CONTROLLER_ENDINGS, require_output_file
 from mindyn.cli.printing import print_findings, print_json, print_output, print_status, print_table
 from mindyn.cli.runs import CALIBRATION_FILE, RUN_ARGUMENT, load_run_estimate, read_logs, require_held_out
 from mindyn.foundation.atomic_files import write_file_atomically
@@ -99,6 +100,8 @@ def payload(
         require_exclusive({"--to": to, "--json": as_json})
     require_companion("--out", out, "--to", to)
     require_companion("--name", name, "--to", to)
+    if out is not None:
+        require_output_file(out, CONTROLLER_ENDINGS, [] if run is None else [run / "estimate.json", run])
 
     from mindyn.applications.payload.identify_payload import calibrate_load
     from mindyn.applications.payload.identify_payload import identify_payload as payload_of

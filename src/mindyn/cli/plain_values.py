@@ -1,7 +1,7 @@
 """Convert plain arguments of a command without pydantic, which typer otherwise imports for every command.
 
 The import takes as long as that of NumPy. Only values whose conversion is certain are converted here. Typer converts
-all others and writes all errors.
+all others, and writes all errors but that of a text that is not a number.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, get_args, get_origin
 
+import typer
 from typer.models import OptionInfo
 
 CONVERSION_FIELDS: Final = ("min", "max", "clamp", "parser", "exists", "file_okay", "dir_okay", "writable", "readable")
@@ -35,6 +37,8 @@ class PlainConversion:
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
         plain = convert_plainly(self.annotation, value)
+        if plain is None and self.annotation in (int, float) and isinstance(value, str) and not _is_number(value):
+            raise typer.BadParameter(describe_wrong_number(value), ctx=ctx, param=param)
         return self.make_typer_conversion().coerce(value, param=param, ctx=ctx) if plain is None else plain
 
 
@@ -73,6 +77,22 @@ def convert_plainly(annotation: Any, value: Any) -> Any:
         return None if any(item is None for item in values) else origin(values)
     convert = _CONVERSIONS.get(annotation)
     return None if convert is None else convert(value)
+
+
+def _is_number(text: str) -> bool:
+    with suppress(ValueError):
+        float(text)
+        return True
+    return False
+
+
+def describe_wrong_number(text: str) -> str:
+    """Return an error with the number that the user probably means."""
+    meant = text.replace(",", ".").strip()
+    percent = meant.removesuffix("%").strip()
+    if percent != meant and _NUMBER.fullmatch(percent):
+        return f"{text!r} is not a number; write {float(percent) / 100:g}"
+    return f"{text!r} is not a number" + (f"; write {meant}" if _NUMBER.fullmatch(meant) else "")
 
 
 def _to_text(value: Any) -> str | None:

@@ -59,6 +59,13 @@ def load_run_estimate(run: Path) -> Estimate:
             code=Code.MISSING_FILE,
             subject=path,
         )
+    if path.suffix != ".json":
+        raise InputError(
+            f"'{run}' is not a run of `mindyn identify`",
+            hint="give the folder of its --out, or the estimate.json inside; is the order of the arguments right?",
+            code=Code.WRONG_TYPE,
+            subject=run,
+        )
     return load_estimate(path)
 
 
