@@ -108,5 +108,5 @@ def test_the_report_prints_the_error_on_the_held_out_log(made, monkeypatch):
     turned.save("turned.csv", robot)
     ended = mindyn_program("report", "run", "--validate", "turned.csv", "--out", "turned.html")
     error = mindyn.validate(mindyn.load_estimate("run/estimate.json"), turned).error.total
-    assert f"The torque error on turned.csv is {100 * error:.3g} %" in ended.out
-    assert "predicting zero would be better" in ended.out
+    assert f"the torque error on turned.csv is {100 * error:.3g} %" in ended.err
+    assert "predicting zero would be better" in ended.err

@@ -161,7 +161,12 @@ def _print_for_controllers(load: Payload, load_in_frame: Payload) -> None:
         print_output()
         print_output("No values for controllers: the log does not determine the mass.")
         return
-    typer.echo(f"\n{format_for_controllers(load_in_frame)}")
+    print_output()
+    print_output(
+        f"In frame {load_in_frame.link} (axes and origin), inertia about the centre of mass; controllers expect the "
+        "flange frame (--frame), --to writes their files:"
+    )
+    typer.echo(format_for_controllers(load_in_frame))  # not wrapped: these lines are copied
     if load.unidentifiable:
         print_status(
             "note: the log does not determine these parameters; physically consistent values are printed: "
@@ -250,8 +255,6 @@ def format_for_controllers(load: Payload) -> str:
     entries = " ".join(f'{name}="{value:.9g}"' for name, value in named)
     return "\n".join(
         [
-            f"In frame {load.link} (axes and origin), inertia about the centre of mass; controllers expect the "
-            "flange frame (--frame), --to writes their files:",
             f"UR      {_format_or_reason(ur_call, load)}",
             f"Franka  {_format_or_reason(franka_call, load)}  // column by column",
             f"KUKA    {_format_or_reason(kuka_entry, load)}  ; mm, degrees",

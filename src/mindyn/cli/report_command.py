@@ -10,7 +10,7 @@ import typer
 
 from mindyn.cli.arguments import JSON_OPTION, MESHES_OPTION, split_assignment
 from mindyn.cli.output_files import HTML_ENDINGS, list_run_inputs, require_output_file
-from mindyn.cli.printing import print_json, print_notes, print_output, print_status
+from mindyn.cli.printing import print_json, print_notes, print_status
 from mindyn.cli.runs import load_run_estimate, read_logs, require_held_out, simulate_first_log
 from mindyn.foundation.atomic_files import locate_beside
 from mindyn.foundation.errors import Code, InputError, list_names
@@ -88,7 +88,7 @@ def report(
         elasticity=_load_elasticity(run),
     )
     if verdict is not None and not as_json:
-        print_output(f"The torque error on {list_names([log.name for log in validation_logs])} is {_format(verdict)}.")
+        print_status(f"the torque error on {list_names([log.name for log in validation_logs])} is {_format(verdict)}")
     print_status(f"wrote {out}: open it in a browser")
     if as_json:
         validation = earlier if verdict is None else verdict.to_dict()

@@ -63,7 +63,7 @@ def load_run_estimate(run: Path) -> Estimate:
         raise InputError(
             f"'{run}' is not a run of `mindyn identify`",
             hint="give the folder of its --out, or the estimate.json inside; is the order of the arguments right?",
-            code=Code.WRONG_TYPE,
+            code=Code.WRONG_FORMAT,
             subject=run,
         )
     return load_estimate(path)

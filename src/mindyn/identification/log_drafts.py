@@ -105,7 +105,7 @@ def _compare_with_inertials(draft: SidecarDraft, robot: Robot, samples: Samples)
     wrong = () if correction is None else (str(correction),)
     factor = float(np.exp(np.log(np.maximum(slopes, 1e-12)).mean())) if len(slopes) else 0.0
     left = f"leave {100 * sqrt(misfit):.0f} % of it unexplained"
-    explained = f"{factor:.3g} times that of the file's inertial parameters, which {left}"
+    explained = f"{factor:.3g} times the torque of the robot file's inertial parameters, which {left}"
     shape = sqrt(misfit) < FILE_EXPLAINS
     if shape and slopes.max() >= 1 / MAX_SCALE and slopes.min() <= MAX_SCALE:
         for key, value in (("units.torque", si_torque_unit(robot)), ("side.torque", "joint")):
