@@ -23,6 +23,7 @@ ORDER = (
         "calls",
         "joints",
         "kernel_goals",
+        "start_up",
         "gpu",
         "gpu_bridges",
         "rollouts",

@@ -18,7 +18,14 @@ ROOT = Path(__file__).parents[1]
 MAPPED_TESTS = tuple(sorted({path.parent.name for path in (ROOT / "tests").glob("*/test_*.py")}))
 UR5 = "ros-industrial/xacro_generated/universal_robots/ur_description/urdf/ur5.urdf"
 RECORDED = (
-    *("kernels.speed", "kernels.joints", "kernels.frameworks", "kernels.rollouts", "identification.certificate"),
+    *(
+        "start_up",
+        "kernels.speed",
+        "kernels.joints",
+        "kernels.frameworks",
+        "kernels.rollouts",
+        "identification.certificate",
+    ),
     *("identification.consistent_fit", "identification.mujoco_sysid"),
     *("identification.regression", "identification.report", "identification.streaming", "excitation.designs"),
 )

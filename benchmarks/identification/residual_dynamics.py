@@ -42,7 +42,7 @@ from benchmarks.timing import this_machine
 from mindyn.identification.selection.choose import choose
 from mindyn.logs.filters import MIN_EDGE_S, edge_duration_s, lowpass
 from mindyn.logs.pipeline import condition
-from mindyn.regression.row_blocks import segment_ends
+from mindyn.logs.samples import segment_ends
 
 SETS = {**TITLES, "ur10e_innopolis": "UR10e"}
 BLOCKS = 8

@@ -13,6 +13,7 @@ import mindyn
 from mindyn.cli.main import run
 from mindyn.cli.printing import print_problems
 from mindyn.foundation.findings import Finding, Kind, Severity, info, warning
+from mindyn.motions.excitation.limits import guessed_limit
 
 FINDINGS = (
     warning(Kind.GUESSED_VOLUME, "the volume of a is guessed", "add geometry", ("a",)),
@@ -42,6 +43,16 @@ def test_verbose_prints_every_finding():
     lines = printed(verbose=True)
     assert len(lines) == len(FINDINGS)
     assert all(finding.message in line for finding, line in zip(FINDINGS, lines, strict=True))
+
+
+def test_a_guessed_limit_is_explained_with_its_fix():
+    for names, whose in ((("a",), "this joint"), (("a", "b"), "these joints")):
+        stream = io.StringIO()
+        with redirect_stderr(stream):
+            print_problems([guessed_limit("acceleration is guessed", ("acceleration",), names)], verbose=False)
+        text = " ".join(stream.getvalue().split())
+        assert f"The robot file states no acceleration for {whose}, so mindyn assumed values." in text
+        assert "Set acceleration in the limits file (--limits)" in text
 
 
 def test_identify_prints_the_verdict_before_its_findings(tmp_path):

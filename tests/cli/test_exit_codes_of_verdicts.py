@@ -33,6 +33,28 @@ def test_a_reversed_torque_exits_with_no_and_a_right_one_does_not(recorded, opti
         assert "Do not use this model" in wrong.out
 
 
+@pytest.mark.parametrize("options", [(), ("--hold-out", 0.3)])
+def test_no_joint_is_graded_if_the_log_cannot_identify_the_robot(tmp_path, options):
+    """The second joint stands still, and the file's torque is fitted almost exactly."""
+    robot, t = mindyn.load_robot("planar2"), np.arange(0, 12, 0.01)
+    q = np.column_stack([np.sin(1.3 * t) + 0.5 * np.sin(2.9 * t), np.full_like(t, 0.3)])
+    qd = np.column_stack([1.3 * np.cos(1.3 * t) + 1.45 * np.cos(2.9 * t), 0 * t])
+    qdd = np.column_stack([-1.69 * np.sin(1.3 * t) - 4.205 * np.sin(2.9 * t), 0 * t])
+    tau = mindyn.compile_model(robot, with_drives=True).inverse_dynamics(q, qd, qdd)
+    q[:, 1] += 3e-4 * np.random.default_rng(0).normal(size=len(t))
+    mindyn.log_from_arrays(robot, t, q, tau).save(tmp_path / "still.csv", robot)
+    ended = mindyn_program("identify", "planar2", tmp_path / "still.csv", *options, "--out", tmp_path / "run")
+    assert ended.code == ExitCode.NO
+    assert "This log cannot identify this robot." in ended.out
+    rows = {line.split()[0]: line for line in ended.out.splitlines() if line.startswith(("joint1 ", "joint2 ", "all "))}
+    assert {name: row.endswith("not graded") for name, row in rows.items()} == dict.fromkeys(rows, True)
+    assert len(rows) == 3
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert page.count('<span class="badge">not graded</span>') == 2
+    assert "predicted well" not in page
+    assert '"grade-good"' not in page
+
+
 @pytest.fixture(scope="module")
 def design():
     arm = mindyn.load_robot("planar2")

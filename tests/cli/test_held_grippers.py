@@ -63,3 +63,23 @@ def test_an_arm_joint_without_columns_is_not_held(folder):
     frame.drop(["a2.position", "a2.effort"]).write_csv("short.csv")
     assert mindyn_program("log", "short.csv", "arm.urdf", "--confirm").code == 1
     assert not (folder / "short.csv.toml").exists()
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("extra", [[], ["tool"]])
+def test_columns_of_a_joint_that_the_user_holds_are_left_out_without_a_warning(extra):
+    """The log has columns for the held finger; a joint that the robot does not have is still named."""
+    frame = pl.read_csv("run.csv")
+    for name in ("finger_joint", *extra):
+        still = {f"{name}.{signal}": np.full(len(frame), 0.01) for signal in ("position", "effort")}
+        frame = frame.with_columns(**{column: pl.Series(values) for column, values in still.items()})
+    frame.write_csv("held.csv")
+    holding = ("--lock", "finger_joint=0.01")
+    outputs = [mindyn_program("log", "held.csv", "arm.urdf", *holding, "--confirm")]
+    outputs += [mindyn_program("log", "held.csv", "arm.urdf", *holding)]
+    outputs += [mindyn_program("identify", "arm.urdf", "held.csv", *holding, "--hold-out", 0.3, "--out", "run", "-v")]
+    outputs += [mindyn_program("report", "run", "--train", "held.csv", "--out", "held.html")]
+    assert [ended.code for ended in outputs] == [0] * 4, outputs[-1].err
+    for ended in outputs:
+        warned = [line for line in ended.err.splitlines() if "robot does not have" in line]
+        assert [line.rpartition(": ")[2] for line in warned] == extra, ended.err

@@ -17,10 +17,10 @@ from mindyn.identification.selection.scores import TrialScore
 from mindyn.identification.selection.trials import Trial, Trials
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.log import log_from_arrays
+from mindyn.logs.samples import segment_ends
 from mindyn.regression.condition_groups import group_by_conditions
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import build_regressor, with_estimated_drives
-from mindyn.regression.row_blocks import segment_ends
 from mindyn.regression.settings import EquationSettings
 
 RATE_HZ = 100.0

@@ -13,9 +13,9 @@ import mindyn
 from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.selection.column_sums import ColumnSums, RowRange
 from mindyn.logs.filters import lowpass
+from mindyn.logs.samples import segment_ends
 from mindyn.regression.friction import Friction
 from mindyn.regression.regressor import Regressor, with_estimated_drives
-from mindyn.regression.row_blocks import segment_ends
 from mindyn.robots.friction_laws import FITTED_SHAPES
 
 FRICTIONS = (

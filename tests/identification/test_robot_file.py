@@ -14,6 +14,7 @@ from mindyn.identification.diagnostics.file_comparison import compare_with_file
 from mindyn.identification.diagnostics.robot_file import find_correction
 from mindyn.identification.diagnostics.weight import weigh
 from mindyn.logs.samples import Samples
+from mindyn.robots import Mimic
 
 RATE_HZ = 100.0
 
@@ -152,3 +153,16 @@ def test_torques_under_another_gravity_are_those_of_a_robot_that_has_it():
     other = mindyn.compile_model(replace(robot, gravity=gravity))
     expected = other.inverse_dynamics(compared.q + moved, compared.qd, compared.qdd)
     assert_close(compared.file_torque(gravity, moved), expected, SAME_ALGEBRA)
+
+
+def test_torques_of_mimic_joints_under_another_gravity_are_those_of_a_robot_that_has_it():
+    arm = replace(mindyn.load_robot("puma560"), drives=(), extras=())
+    robot = replace(arm, mimics=(Mimic(arm.joint_names[2], arm.joint_names[1], -1.5, 0.2),))
+    t = np.arange(0, 5, 1 / RATE_HZ)[:, None] * np.linspace(0.7, 1.9, 5)
+    q, qd, qdd = np.sin(t), np.cos(t), -np.sin(t)
+    tau = mindyn.compile_model(robot).inverse_dynamics(q, qd, qdd)
+    compared = compare_with_file(robot, Samples(robot.primary_names, q, qd, qdd, tau, RATE_HZ, np.zeros(len(q), int)))
+    gravity = np.array([3.0, -7.0, 5.0])
+    other = mindyn.compile_model(replace(robot, gravity=gravity))
+    expected = other.inverse_dynamics(compared.q, compared.qd, compared.qdd)
+    assert_close(compared.file_torque(gravity), expected, SAME_ALGEBRA)

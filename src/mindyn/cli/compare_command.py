@@ -19,6 +19,7 @@ from mindyn.cli.arguments import (
     with_robot_options,
 )
 from mindyn.cli.choices import BENCH_METHOD_NAMES, LOG_METHOD_NAMES, BenchDefaults
+from mindyn.cli.output_files import HTML_ENDINGS, require_output_file
 from mindyn.cli.printing import print_json, print_output, print_status, progress_bar
 from mindyn.foundation.atomic_files import write_file_atomically
 from mindyn.foundation.errors import Code, InputError
@@ -174,6 +175,7 @@ def _compare_on_logs(
     splits = read_sets(folder, sets, {name: Path(file) for name, file in pairs})
     comparison = compare_on_logs(splits, names, folder, print_status)
     if out is not None:
+        require_output_file(out, HTML_ENDINGS)
         write_file_atomically(out, comparison_page(comparison))
     if as_json:
         print_json(comparison.to_dict())

@@ -21,6 +21,7 @@ from mindyn.cli.arguments import (
 from mindyn.cli.choices import Purpose
 from mindyn.cli.limits_file import MotionOptions, read_limits_file, with_motion_options
 from mindyn.cli.next_step import format_robot_options, print_next_command
+from mindyn.cli.output_files import require_motion_file
 from mindyn.cli.printing import (
     NOTHING_WRITTEN,
     count_messages,
@@ -87,6 +88,7 @@ def excite(
     options: RobotOptions,
 ) -> None:
     """Design an exciting motion within a robot's limits; Ctrl-C keeps the best motion so far."""
+    from mindyn.foundation.algebra.requirements import require_positive
     from mindyn.motions.excitation.complementary import design_motions
     from mindyn.motions.excitation.design_inputs import SearchSettings
     from mindyn.motions.excitation.limits import MotionLimits
@@ -115,7 +117,12 @@ def excite(
             subject="--out",
         )
     if out is not None:
-        require_writable(files_at(out)[0].parent)  # raise before the search, not after it
+        files = files_at(out)
+        if out.suffix and not out.is_dir():
+            require_motion_file(out, files)
+        require_writable(files[0].parent)  # raise before the search, not after it
+    if controller_hz is not None:
+        require_positive(controller_hz, "--controller-hz", "such as 125")
     length = seconds if seconds is not None else SECONDS if purpose == "servo" else 20.0
     with count_messages("designing", (starts + 1) * max(motions, 1), verbose=verbose) as talk:
         designs = design_motions(

@@ -12,6 +12,7 @@ import typer
 
 from mindyn.cli.arguments import JSON_OPTION, complete_from, require_companion, require_exclusive
 from mindyn.cli.next_step import print_next_command
+from mindyn.cli.output_files import ROBOT_ENDINGS, list_run_inputs, require_output_file
 from mindyn.cli.printing import print_json, print_notes, print_status
 from mindyn.cli.projection_errors import ErrorChange, compare_errors
 from mindyn.cli.runs import RUN_ARGUMENT, load_run_elasticity, load_run_estimate
@@ -227,6 +228,7 @@ def export(
             code=Code.INVALID_VALUE,
             subject="--prefix",
         )
+    require_output_file(out, ROBOT_ENDINGS.get(to, ()), list_run_inputs(run))
     if (servo_file := find_servo_run(run)) is not None:
         request = ServoExport(
             to,

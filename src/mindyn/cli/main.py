@@ -16,6 +16,7 @@ from typer.main import get_command
 from mindyn import __version__
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.help_page import format_command_help, format_program_help, is_help_requested
+from mindyn.cli.plain_values import convert_params_plainly
 from mindyn.cli.printing import NOTHING_WRITTEN, print_json, print_status, terminal_columns
 from mindyn.foundation.errors import Code, ImplausibleModelError, MindynError, UnsafeMotionError, shorten_text
 from mindyn.foundation.escaping import TERMINAL_COLUMNS
@@ -104,11 +105,12 @@ class PlainCommand(TyperCommand):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return arguments and options."""
-        return hide_flag_types(super().get_params(ctx))
+        return adapt_params(super().get_params(ctx))
 
 
-def hide_flag_types(params: list[Any]) -> list[Any]:
-    """Hide the value type of flags in the help."""
+def adapt_params(params: list[Any]) -> list[Any]:
+    """Hide the value type of flags in the help, and convert plain values without pydantic."""
+    convert_params_plainly(params)
     for parameter in params:
         if getattr(parameter, "is_flag", False) and parameter.metavar is None:
             parameter.metavar = ""
@@ -130,7 +132,7 @@ class LazyCommands(TyperGroup):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return arguments and options."""
-        return hide_flag_types(super().get_params(ctx))
+        return adapt_params(super().get_params(ctx))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Import and return the command with which `args` start."""

@@ -14,6 +14,7 @@ import typer
 from mindyn.cli.arguments import JSON_OPTION, complete_from, require_companion, require_exclusive
 from mindyn.cli.choices import CONTROLLER_NAMES, WrenchFrame
 from mindyn.cli.exit_codes import ExitCode
+from mindyn.cli.output_files import CONTROLLER_ENDINGS, require_output_file
 from mindyn.cli.printing import print_findings, print_json, print_output, print_status, print_table
 from mindyn.cli.runs import CALIBRATION_FILE, RUN_ARGUMENT, load_run_estimate, read_logs, require_held_out
 from mindyn.foundation.atomic_files import write_file_atomically
@@ -99,6 +100,8 @@ def payload(
         require_exclusive({"--to": to, "--json": as_json})
     require_companion("--out", out, "--to", to)
     require_companion("--name", name, "--to", to)
+    if out is not None:
+        require_output_file(out, CONTROLLER_ENDINGS, [] if run is None else [run / "estimate.json", run])
 
     from mindyn.applications.payload.identify_payload import calibrate_load
     from mindyn.applications.payload.identify_payload import identify_payload as payload_of
@@ -158,7 +161,12 @@ def _print_for_controllers(load: Payload, load_in_frame: Payload) -> None:
         print_output()
         print_output("No values for controllers: the log does not determine the mass.")
         return
-    typer.echo(f"\n{format_for_controllers(load_in_frame)}")
+    print_output()
+    print_output(
+        f"In frame {load_in_frame.link} (axes and origin), inertia about the centre of mass; controllers expect the "
+        "flange frame (--frame), --to writes their files:"
+    )
+    typer.echo(format_for_controllers(load_in_frame))  # not wrapped: these lines are copied
     if load.unidentifiable:
         print_status(
             "note: the log does not determine these parameters; physically consistent values are printed: "
@@ -247,8 +255,6 @@ def format_for_controllers(load: Payload) -> str:
     entries = " ".join(f'{name}="{value:.9g}"' for name, value in named)
     return "\n".join(
         [
-            f"In frame {load.link} (axes and origin), inertia about the centre of mass; controllers expect the "
-            "flange frame (--frame), --to writes their files:",
             f"UR      {_format_or_reason(ur_call, load)}",
             f"Franka  {_format_or_reason(franka_call, load)}  // column by column",
             f"KUKA    {_format_or_reason(kuka_entry, load)}  ; mm, degrees",

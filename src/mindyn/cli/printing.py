@@ -17,6 +17,7 @@ from typing import Any, Final, TextIO
 
 import typer
 
+from mindyn.foundation.errors import pluralise
 from mindyn.foundation.escaping import HARD_SPACE, keep_units_together
 from mindyn.foundation.findings import Finding, Severity
 from mindyn.foundation.printable import make_printable
@@ -107,11 +108,8 @@ def print_findings(findings: Iterable[Finding], *, verbose: bool = False) -> Non
     if consequences:
         print_status(f"consequences: {', '.join(dict.fromkeys(finding.kind.value for finding in consequences))}")
     if len(shown) < len(given):
-        more = "more " if shown else ""
-        print_status(
-            f"{len(given) - len(shown)} {more}findings about selected settings and assumptions; pass --verbose to "
-            "print them"
-        )
+        left = pluralise(len(given) - len(shown), "more finding" if shown else "finding")
+        print_status(f"{left} about selected settings and assumptions; pass --verbose to print them")
 
 
 def print_problems(findings: Iterable[Finding], *, verbose: bool) -> None:

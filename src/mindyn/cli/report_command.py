@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from mindyn.cli.arguments import JSON_OPTION, MESHES_OPTION, split_assignment
+from mindyn.cli.output_files import HTML_ENDINGS, list_run_inputs, require_output_file
 from mindyn.cli.printing import print_json, print_notes, print_status
 from mindyn.cli.runs import load_run_estimate, read_logs, require_held_out, simulate_first_log
 from mindyn.foundation.atomic_files import locate_beside
-from mindyn.foundation.errors import Code, InputError
+from mindyn.foundation.errors import Code, InputError, list_names
 from mindyn.foundation.safe_reading import read_json
 
 if TYPE_CHECKING:
+    from mindyn.applications.validation.validate import Validation
     from mindyn.identification.elasticity.records import Elasticity
     from mindyn.robots.meshes import Meshes
     from mindyn.robots.robot import Robot
@@ -53,6 +55,7 @@ def report(
     from mindyn.robots.loading import load_matching
 
     run, estimate = runs[0], load_run_estimate(runs[0])
+    require_output_file(out, HTML_ENDINGS, list_run_inputs(run))
     (name, _), *other_runs = _name_runs(runs)
     example = "--compare ordinary=other/estimate.json"
     pairs = [split_assignment("--compare", "NAME=FILE", entry, example) for entry in compare or ()]
@@ -84,11 +87,24 @@ def report(
         meshes=drawn,
         elasticity=_load_elasticity(run),
     )
+    if verdict is not None and not as_json:
+        print_status(f"the torque error on {list_names([log.name for log in validation_logs])} is {_format(verdict)}")
     print_status(f"wrote {out}: open it in a browser")
     if as_json:
         validation = earlier if verdict is None else verdict.to_dict()
         summary = {"report": str(out), "feasibility": feasibility.to_dict(), "validation": validation}
         print_json(summary)
+
+
+def _format(validation: Validation) -> str:
+    """Return the error over all joints and that of the weakest joint."""
+    import numpy as np
+
+    error = validation.error
+    weakest = int(np.nanargmax(np.where(np.isfinite(error.relative), error.relative, -1.0)))
+    at_weakest = f"{100 * error.relative[weakest]:.3g} % at {error.joint_names[weakest]}, the weakest joint"
+    total = f"{100 * error.total:.3g} % over all joints, {at_weakest}"
+    return total + (": predicting zero would be better" if error.total > 1 else "")
 
 
 def _load_elasticity(run: Path) -> Elasticity | None:

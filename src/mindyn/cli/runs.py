@@ -59,6 +59,13 @@ def load_run_estimate(run: Path) -> Estimate:
             code=Code.MISSING_FILE,
             subject=path,
         )
+    if path.suffix != ".json":
+        raise InputError(
+            f"'{run}' is not a run of `mindyn identify`",
+            hint="give the folder of its --out, or the estimate.json inside; is the order of the arguments right?",
+            code=Code.WRONG_FORMAT,
+            subject=run,
+        )
     return load_estimate(path)
 
 
@@ -144,15 +151,16 @@ GRADE_COLOURS: Final[Mapping[Grade, str]] = {
 
 def print_verdict(verdict: VerdictData) -> None:
     """Print the torque error and grade of each joint."""
-    from mindyn.output.report.verdict import GRADE_LABELS
+    from mindyn.output.report.verdict import format_grade
 
     rows = [("joint", "held-out error" if verdict.held_out else "training error", "rms", "grade")]
     for joint in verdict.joints:
         part = f"{100 * joint.relative:.3g} %" if isfinite(joint.relative) else "no torque"
-        rows.append((joint.name, part, f"{joint.rmse:.3g} {joint.unit}", GRADE_LABELS[joint.grade]))
-    rows.append(("all joints", f"{100 * verdict.total:.3g} %", "", GRADE_LABELS[verdict.grade]))
-    grades = [*(joint.grade for joint in verdict.joints), verdict.grade]
-    print_table(rows, styles=[GRADE_COLOURS[grade] for grade in grades])
+        rows.append((joint.name, part, f"{joint.rmse:.3g} {joint.unit}", format_grade(joint.grade)))
+    total = None if verdict.is_uninformative else verdict.grade
+    rows.append(("all joints", f"{100 * verdict.total:.3g} %", "", format_grade(total)))
+    grades = [*(joint.grade for joint in verdict.joints), total]
+    print_table(rows, styles=[GRADE_COLOURS[grade or "unusable"] for grade in grades])
 
 
 def simulate_first_log(estimate: Estimate, logs: Sequence[Log], notes: list[str] | None = None) -> Trajectories | None:

@@ -10,6 +10,7 @@ import typer
 
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, option_group, with_robot_options
 from mindyn.cli.next_step import format_robot_options, print_next_command
+from mindyn.cli.output_files import SIMULATED, require_simulated_log
 from mindyn.cli.printing import print_json, print_status
 from mindyn.foundation.errors import Code, ExportError, InputError, list_names, pluralise
 from mindyn.foundation.hints import Command
@@ -95,6 +96,7 @@ def simulate(
             code=Code.MISSING_FILE,
             subject=out.parent,
         )
+    require_simulated_log(out)
     loaded = options.load(robot, () if drives is None else read_drives(read_text(drives)))
     with_drives = bool(loaded.drives) and not without_drives
     stated = readings if rate_hz is None else {**readings, "rate_hz": rate_hz}
@@ -201,4 +203,4 @@ def write_measurement(measured: Measurement, robot: Robot, path: Path) -> None:
 
     signals = {"position": measured.position, "torque": measured.torque}
     sides = {"position": measured.position_side, "torque": measured.torque_side}
-    write_log(robot, measured.t, signals, path, sides)
+    write_log(robot, measured.t, signals, path, sides, remark=SIMULATED)

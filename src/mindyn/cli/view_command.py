@@ -12,6 +12,7 @@ import typer
 from mindyn.cli.arguments import JSON_OPTION, ROBOT_ARGUMENT, load_and_hold, require_companion, with_robot_options
 from mindyn.cli.choices import SERVO_FILE
 from mindyn.cli.limits_file import LimitsFile, read_limits_file
+from mindyn.cli.output_files import HTML_ENDINGS, require_output_file
 from mindyn.cli.printing import print_json, print_notes, print_status
 from mindyn.cli.runs import load_run_estimate, read_logs, read_run_record
 from mindyn.foundation.atomic_files import locate_beside
@@ -68,6 +69,7 @@ def view(
             code=Code.WRONG_TYPE,
             subject=robot,
         )
+    require_output_file(out, HTML_ENDINGS)
     kind = "robot" if shown is None else _kind_of(shown)
     require_companion("--log", log, "a run", kind == "run")
     motion, recorded, estimate = None, None, None
@@ -134,13 +136,14 @@ def _read_run(shown: Path, log: Path | None) -> tuple[Estimate, Log | None]:
     if log is not None:
         return estimate, read_logs([log], estimate.robot, estimate.settings.conditioning)[0]
     from mindyn.logs.log import SourceFile, group_sources
+    from mindyn.robots.loading import ROBOT_FORMATS
 
     record = read_run_record(shown)
     folder = shown if shown.is_dir() else shown.parent
     for key in ("held_out", "inputs"):
         paths = [locate_beside(str(entry["path"]), folder) for entry in _entries(record, key) if entry.get("path")]
         for path in group_sources([SourceFile(path, "") for path in paths]):
-            if Path(path).exists():
+            if Path(path).exists() and Path(path).suffix.lower() not in ROBOT_FORMATS:
                 return estimate, read_logs([Path(path)], estimate.robot, estimate.settings.conditioning)[0]
     raise InputError(
         f"no log of the run '{shown}' is found",

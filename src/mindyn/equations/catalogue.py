@@ -11,7 +11,6 @@ import casadi
 from mindyn.equations.chain import SX
 from mindyn.equations.drives import load_dependent_extras, load_friction_error, require_drives, rotor_energy
 from mindyn.equations.equation_verification import COMPARATORS, ReferenceDynamics, deviation_error, equation_deviation
-from mindyn.equations.formulations import INERTIA_MATRIX, INVERSE_DYNAMICS, accelerations, build_formulation
 from mindyn.equations.forward_dynamics import forward_dynamics
 from mindyn.equations.inertia_matrix import coriolis_matrix, energy, inertia_matrix, observer_step
 from mindyn.equations.kinematics import forward_kinematics, geometric_jacobian
@@ -312,6 +311,8 @@ def _require_agreement(function: Function, robot: Robot, asked: Request, states:
 
 def _trace_formulation(t: Trace, name: str, asked: Request, formulation: str) -> SX:
     """Return the equation in the requested formulation."""
+    from mindyn.equations.formulations import INERTIA_MATRIX, INVERSE_DYNAMICS, accelerations, build_formulation
+
     if asked.parameters == "standard" or name not in (
         *INVERSE_DYNAMICS_EQUATIONS,
         "inertia_matrix",

@@ -104,8 +104,8 @@ def _compare_with_inertials(draft: SidecarDraft, robot: Robot, samples: Samples)
     misfit, slopes, correction = float(compared.misfit(T)[0]), compared.slopes(T), find_correction(compared)
     wrong = () if correction is None else (str(correction),)
     factor = float(np.exp(np.log(np.maximum(slopes, 1e-12)).mean())) if len(slopes) else 0.0
-    left = f"{100 * sqrt(misfit):.0f} %"
-    explained = f"{factor:.3g} times that of the file's inertial parameters, which leave {left} of it unexplained"
+    left = f"leave {100 * sqrt(misfit):.0f} % of it unexplained"
+    explained = f"{factor:.3g} times the torque of the robot file's inertial parameters, which {left}"
     shape = sqrt(misfit) < FILE_EXPLAINS
     if shape and slopes.max() >= 1 / MAX_SCALE and slopes.min() <= MAX_SCALE:
         for key, value in (("units.torque", si_torque_unit(robot)), ("side.torque", "joint")):
@@ -118,5 +118,6 @@ def _compare_with_inertials(draft: SidecarDraft, robot: Robot, samples: Samples)
     if shape and is_about_1000(factor) and draft.value("units.torque") == UNANSWERED:
         draft = draft.without_key("gears").with_line("units.torque", "mN m", explained)
         return draft.with_line("side.torque", "joint", "as the unit")
-    unclear = f"the torque is {explained}: no wrong zero, sign, unit or gravity would explain that"
+    seen = f"is {explained}" if shape else f"does not fit the robot file: its inertial parameters {left}"
+    unclear = f"the torque {seen}; no wrong zero, sign, unit or gravity would explain that"
     return draft.with_notes(*(wrong or (unclear,)))

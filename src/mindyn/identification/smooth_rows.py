@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,10 @@ from mindyn.foundation.algebra.significance import is_significantly_positive
 from mindyn.foundation.algebra.values import Array
 from mindyn.logs.delay_scan import keeps_sign
 from mindyn.logs.filters import lowpass
-from mindyn.logs.samples import Samples
-from mindyn.regression.regressor import Regressor
-from mindyn.regression.row_blocks import segment_ends
+from mindyn.logs.samples import Samples, segment_ends
+
+if TYPE_CHECKING:
+    from mindyn.regression.regressor import Regressor
 
 SMOOTH_CUTOFF_HZ: Final = 5.0
 """Cut-off of the low pass on motion and torque before they are compared. Above it, noise of differentiated positions

@@ -188,7 +188,8 @@ class Cleaner:
         findings = self.dropped_rows(accepted)
         if self.kept < 2:
             message = f"{self.name} has too few rows: {self.kept} of {self.row_count} can be used"
-            raise LogError(message, code=Code.TOO_LITTLE_DATA, subject=self.name)
+            hint = "did the recording stop at once? A log needs rows over several seconds of motion"
+            raise LogError(message, hint=hint, code=Code.TOO_LITTLE_DATA, subject=self.name)
         return findings
 
     def dropped_rows(self, accepted: tuple[str, ...] = ()) -> list[Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Final
 
 import numpy as np
@@ -77,8 +78,26 @@ def select_columns(signal: str, metadata: LogMetadata, robot: Robot, table: LogT
     names = _expand_column_names(signal, entry, metadata.joints, robot)
     shown = {name: f"{name} (of {joint})" for name, joint in zip(names, robot.primary_names, strict=True)}
     hint = f"is the pattern wrong, or is it the log of another robot? {_LOCK_HINT}"
-    require_columns(table, shown, f"{signal} column", robot, hint)
+    require_columns(table, shown, f"{signal} column", robot, _find_misspelled(names, table) or hint)
     return ColumnSelection(names)
+
+
+MIN_SPELLING_SIMILARITY: Final = 0.9
+"""Smallest similarity (`difflib`) of a missing column and one that the file has, to ask whether it is misspelled."""
+
+
+def _find_misspelled(names: Sequence[str], table: LogTable) -> str:
+    """Return a hint if the file has no names, or a column with nearly the name of a missing one; otherwise empty."""
+    if not table.is_named:
+        return "the file has no line of column names: add one, or name the columns by number, such as column_1"
+    unused = [name for name in table.names if name not in names]
+    missing = [name for name in names if name not in table.names]
+    near = {name: get_close_matches(name, unused, 1, MIN_SPELLING_SIMILARITY) for name in missing[:MAX_COMPARED_NAMES]}
+    pairs = [f"{found[0]} for {name}" for name, found in near.items() if found]
+    return f"is a name misspelled: {list_names(pairs)}? Rename the column, or list the columns" if pairs else ""
+
+
+MAX_COMPARED_NAMES: Final = 20
 
 
 def require_columns(table: LogTable, shown: Mapping[str, str], what: str, robot: Robot | None, hint: str = "") -> None:
@@ -95,6 +114,8 @@ def list_unused_joints(
     """List joints that the robot does not have, but that the log names in every signal of `tables`, and numbered
     columns.
 
+    Joints that the user holds are not listed, because their columns are left out on purpose.
+
     used  columns with a known meaning, such as time and those of the robot's joints
     """
     named, numbered = [], set[str]()
@@ -106,7 +127,7 @@ def list_unused_joints(
         matching = [name for name in table.names if name.startswith(before) and name.endswith(after)]
         joints = {name: name[len(before) : len(name) - len(after)] for name in matching if name not in used}
         if fields[0][1] == "joint":
-            named.append(set(joints.values()) - {"", *robot.joint_names})
+            named.append(set(joints.values()) - {"", *robot.joint_names, *robot.selection.lock})
         else:
             numbered |= {name for name, number in joints.items() if number.isdigit()}
     return sorted(numbered.union(set.intersection(*named) if tables and len(named) == len(tables) else ()))

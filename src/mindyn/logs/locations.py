@@ -16,7 +16,6 @@ from glob import glob, has_magic
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Final
 from urllib.parse import urlsplit, urlunsplit
-from urllib.request import url2pathname
 
 from mindyn.foundation.errors import Code, MissingExtraError
 from mindyn.foundation.hints import install_command
@@ -142,6 +141,8 @@ def parse_location(given: str | FileLocation) -> FileLocation:
         return Path(text) if Path(text).name else Path(text).absolute()
     parts = urlsplit(text)
     if parts.scheme.lower() == "file":
+        from urllib.request import url2pathname  # imports HTTP and e-mail
+
         return Path(url2pathname(parts.path))
     return RemoteFile(text)
 

@@ -327,6 +327,7 @@ def write_log(
     path: Path,
     side: Mapping[str, str],
     accept: Sequence[str] = (),
+    remark: str = "",
 ) -> tuple[Path, ...]:
     """Write a log and its sidecar file, with columns named by joint; return both paths.
 
@@ -336,6 +337,7 @@ def write_log(
     signals  position, velocity, torque: (N, n) of the primary joints in SI units
     side     "joint" or "motor" for every signal
     accept   findings of `read_log` to accept in this log
+    remark   first line of the sidecar, a comment
     """
     import polars
 
@@ -359,5 +361,6 @@ def write_log(
         "units": {"time": "s", **{signal: units[signal] for signal in signals if signal in units}},
         **({"accept": list(accept)} if accept else {}),
     }
-    sidecar = "".join(f"{key} = {format_toml_value(value)}\n" for key, value in entries.items())
+    lines = (f"{key} = {format_toml_value(value)}\n" for key, value in entries.items())
+    sidecar = "".join([f"# {remark}\n" if remark else "", *lines])
     return write_files_atomically({path: content.getvalue(), path.with_name(path.name + ".toml"): sidecar})

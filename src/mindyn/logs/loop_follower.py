@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import casadi
 import numpy as np
@@ -23,10 +24,12 @@ from mindyn.equations.closed_motion import CLOSURE, closed_motion, is_affine
 from mindyn.equations.loop_closure import LoopClosure, home_closure
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
-from mindyn.kernels.closed_kernel import ClosedKernel
 from mindyn.logs.log_errors import LogError
 from mindyn.logs.samples import Samples
 from mindyn.robots.robot import CACHED_ROBOTS, Robot
+
+if TYPE_CHECKING:
+    from mindyn.kernels.closed_kernel import ClosedKernel
 
 MAX_SPEED_MISMATCH = 0.5
 """Largest difference between the steps of a motion and the steps that its speeds predict, relative to the steps."""
@@ -190,6 +193,8 @@ class LoopFollower:
 @lru_cache(maxsize=CACHED_ROBOTS)
 def _closure_kernel(robot: Robot) -> ClosedKernel:
     """Return the kernel (q, qd) -> |c|, s, ds/dt."""
+    from mindyn.kernels.closed_kernel import ClosedKernel  # few robots have loops
+
     closure = home_closure(robot)
     q, pd = casadi.SX.sym("q", len(robot.joints)), casadi.SX.sym("qd", len(closure.primary))
     motion = closed_motion(robot, q, pd)

@@ -325,8 +325,11 @@ def read_sidecar(path: FileLocation) -> Mapping[str, Any]:
 def parse_sidecar(sidecar: FileLocation) -> Mapping[str, Any]:
     """Read the keys of a sidecar file."""
     if isinstance(sidecar, Path):
-        return read_settings_toml(sidecar, "sidecar file", LogError)
+        return read_settings_toml(sidecar, "sidecar file", LogError, _SIDECAR_HINT)
     if (size := sidecar.info().size) > MAX_SETTINGS_BYTES and are_limits_active():
         message = f"{sidecar.name} has {size} bytes; a sidecar file has at most {MAX_SETTINGS_BYTES}"
         raise LogError(message, code=Code.TOO_LARGE, subject=sidecar.name)
-    return parse_toml(sidecar.read_text(), sidecar.name, LogError)
+    return parse_toml(sidecar.read_text(), sidecar.name, LogError, _SIDECAR_HINT)
+
+
+_SIDECAR_HINT: Final = 'text needs quotes, such as side = "joint"'

@@ -43,6 +43,8 @@ def noise_floor_cutoff(segments: Sequence[Log], rate_hz: float) -> float | None:
 def _joint_cutoff(parts: Sequence[Array], rate_hz: float) -> float:
     frequency, density = _power_density(parts, rate_hz)
     inside = (frequency >= FLOOR_BAND[0] * rate_hz / 2) & (frequency <= FLOOR_BAND[1] * rate_hz / 2)
+    if not inside.any():  # a log of a few rows
+        return float(frequency[-1])
     floor = float(np.median(density[inside]))
     sunk = np.flatnonzero(density[1:] <= MIN_SIGNAL_TO_FLOOR * floor) + 1
     return float(frequency[sunk[0]]) if len(sunk) else float(frequency[-1])

@@ -178,7 +178,7 @@ def require_samples(count: int, findings: Sequence[Finding], min_samples: int = 
     if count < min_samples:
         raise LogError(
             f"too few rows: {count} samples are left after cutting, {min_samples} are needed",
-            hint="; ".join(map(str, findings)) or "use a longer log, or a smaller edge_s",
+            hint="; ".join([*map(str, findings), "use a longer log, or a smaller edge_s"]),
             code=Code.TOO_LITTLE_DATA,
             subject="samples",
         )

@@ -269,7 +269,8 @@ def _find_assumed_side(table: LogTable, given: object, signals: Sequence[str]) -
     if given is not None and not isinstance(given, Mapping):
         return []
     assumed = [signal for signal in signals if signal in defined and signal not in known]
-    message = f"{' and '.join(assumed)} of {table.name} are assumed to be at the joint, as JointState messages define"
+    listed = " and ".join(filter(None, (", ".join(assumed[:-1]), *assumed[-1:])))
+    message = f"{listed} of {table.name} are assumed to be at the joint, as JointState messages define"
     return [info(Kind.LOG_SETTING, message)] if assumed else []
 
 

@@ -113,3 +113,9 @@ class Samples:
     def replace_rows(self, **arrays: Any) -> Samples:
         """Return the samples with other rows and without optional arrays."""
         return replace(self, **arrays, usable=None, dependent_q=None, closure=None, motor_q=None)
+
+
+def segment_ends(segments: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Return for every segment its first row and the row after its last."""
+    starts = np.flatnonzero(np.diff(segments, prepend=segments[:1] - 1))
+    return [(int(a), int(b)) for a, b in zip(starts, [*starts[1:], len(segments)], strict=True)]

@@ -30,11 +30,10 @@ from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError, pluralise
 from mindyn.kernels.closed_kernel import make_kernel
 from mindyn.kernels.kernel import Kernel
-from mindyn.logs.samples import Samples
+from mindyn.logs.samples import Samples, segment_ends
 from mindyn.regression.gather_blocks import BLOCKS, Block
 from mindyn.regression.information import Information, triangle_of
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.row_blocks import segment_ends
 from mindyn.regression.rows import Rows
 
 Form = Literal["momentum", "energy"]

@@ -15,7 +15,7 @@ from mindyn.foundation.algebra.values import Array, column_extremes
 from mindyn.foundation.errors import Code, InputError, list_names, pluralise
 from mindyn.logs.filters import edge_duration_s, lowpass, settling_rows
 from mindyn.logs.pipeline import SampleStream, join_samples
-from mindyn.logs.samples import Samples
+from mindyn.logs.samples import Samples, segment_ends
 from mindyn.regression.information import FACTORED_ROWS, Group, Information, RowStream, Triangle, accumulate
 from mindyn.regression.regressor import Parts, Regressor
 
@@ -274,12 +274,6 @@ def _filter_torque_and_columns(
 def _edge_rows(cutoff_hz: float, rate_hz: float) -> int:
     """Return the number of rows at the ends of a segment for which the output of the filter is not accurate."""
     return ceil(edge_duration_s(cutoff_hz) * rate_hz)
-
-
-def segment_ends(segments: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Return for every segment its first row and the row after its last."""
-    starts = np.flatnonzero(np.diff(segments, prepend=segments[:1] - 1))
-    return [(int(a), int(b)) for a, b in zip(starts, [*starts[1:], len(segments)], strict=True)]
 
 
 def require_joints(regressor: Regressor, samples: Samples) -> None:

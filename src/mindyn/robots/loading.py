@@ -285,7 +285,7 @@ _OTHER_SUFFIX_HINTS: Final = {
 
 
 ROBOT_FORMATS: Final[dict[str, Callable[[Path, Snapper], Description]]] = {
-    ".toml": lambda path, snapper: read_robot_toml(read_text(path), snapper),
+    ".toml": lambda path, snapper: read_robot_toml(read_text(path), snapper, path.name),
     **dict.fromkeys((".urdf", ".xml", ".mjcf"), _read_xml_file),
 }
 """Reader of each file suffix; a new format needs one reader and one entry, which another package can add."""

@@ -112,9 +112,9 @@ _ROBOT: Final = table_schema(
 _HINT: Final = "docs/robot-format.md lists the keys and their values"
 
 
-def read_robot_toml(text: str, snap: Snapper) -> Description:
-    """Read the description of a TOML text."""
-    return read_table(parse_toml(text, "the file", RobotFileError), snap)
+def read_robot_toml(text: str, snap: Snapper, name: str = "the file") -> Description:
+    """Read the description of a TOML text; `name` is that of its file in errors."""
+    return read_table(parse_toml(text, name, RobotFileError), snap)
 
 
 def read_table(table: Mapping[str, Any], snap: Snapper) -> Description:

@@ -30,8 +30,7 @@ from mindyn.kernels.model import Model
 from mindyn.kernels.observer import MomentumObserver
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
-from mindyn.logs.samples import Samples
-from mindyn.regression.row_blocks import segment_ends
+from mindyn.logs.samples import Samples, segment_ends
 from mindyn.robots.robot import Robot
 
 OBSERVER_GAIN_PER_S: Final = 20.0

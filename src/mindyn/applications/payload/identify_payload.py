@@ -31,6 +31,7 @@ from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.feasibility.optimisation.conic_program import ConeRows, ConicProgram
 from mindyn.identification.load_regressor import LoadRegressor
 from mindyn.identification.runs_with_loads import Payload, find_undetermined_parameters
+from mindyn.logs.constant_torques import require_torque
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import condition
 from mindyn.logs.samples import Samples
@@ -160,7 +161,8 @@ def identify_payload(
     Raises
     ------
     InputError
-        If the first argument is not an estimate, `gain_deviation` is not between 0 and 1, or the run is too short.
+        If the first argument is not an estimate, `gain_deviation` is not between 0 and 1, the run is too short, or its
+        torque is zero in every row.
     """
     if not isinstance(estimate, Estimate):
         raise InputError(
@@ -173,6 +175,7 @@ def identify_payload(
         gain_deviation = default_gain_deviation(run)
     require_number(gain_deviation, "gain_deviation", "[0, 1)", "0.01 means 1 % of the torque")
     carrier = find_load_carrier(estimate.robot, link)
+    require_torque([run.tau])
     samples = run if isinstance(run, Samples) else _condition_like_fit(estimate, run)
     load = _fit_payload(estimate, samples, carrier, None, gain_deviation, calibration)
     for _ in range(MAX_FRICTION_UPDATES if estimate.regressor.friction.needs_load else 0):

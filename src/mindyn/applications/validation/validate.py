@@ -20,6 +20,7 @@ from mindyn.identification.estimators.estimate import Estimate
 from mindyn.identification.prediction.noise_floor_error import is_at_floor, pool_floors
 from mindyn.identification.prediction.prediction import TorquePrediction, pool_errors, predict_log
 from mindyn.identification.prediction.prediction_errors import TorqueError
+from mindyn.logs.constant_torques import require_torque
 from mindyn.logs.log import Log
 from mindyn.parameters.base_parameters import all_parameters, has_same_mechanism
 from mindyn.robots.robot import Robot
@@ -127,7 +128,7 @@ def validate(
     Raises
     ------
     InputError
-        If no log is given, an item is not a `Log`, or `rows` does not match the logs.
+        If no log is given, an item is not a `Log`, all torques are zero, or `rows` does not match the logs.
     """
     listed = [logs] if isinstance(logs, Log) else list(logs)
     if not listed:
@@ -139,6 +140,7 @@ def validate(
         )
     for item in listed:
         require_type(item, Log, "logs", "read a file by read_log(path, estimate.robot)")
+    require_torque(log.tau for log in listed)
     if rows is not None and len(rows) != len(listed):
         raise InputError(
             f"rows has {len(rows)} entries, but there are {len(listed)} logs", code=Code.DISAGREEMENT, subject="rows"

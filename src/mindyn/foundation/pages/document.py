@@ -6,6 +6,7 @@ All texts are escaped; only `Html` is inserted unchanged, so that no text can ch
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
@@ -15,6 +16,8 @@ from importlib.resources import files
 from math import isfinite
 from re import sub
 from typing import Any, Final
+
+from mindyn.foundation.escaping import keep_units_together
 
 Attributes = Mapping[str, str | bool]
 VOID_TAGS: Final = ("input", "meta")
@@ -188,6 +191,15 @@ def typeset(text: str) -> str:
     powers = sub(r"(?<![\w.])(-?\d+(?:\.\d+)?)e([+-]?\d+)\b", lambda m: f"{m[1]}·10{_superscript(int(m[2]))}", text)
     grouped = sub(r"(?<![\w.])\d{5,}(?![\w.]*\w)", lambda m: format_count(int(m[0])), powers)
     return sub(r"\^(\d)", lambda m: _superscript(int(m[1])), sub(r"(?<![^\s(=,])-(?=\d)", MINUS, grouped))
+
+
+OPTION_WORD: Final = re.compile(r"(?<![\w-])(--[a-z][a-z-]*)")
+
+
+def typeset_sentence(text: str) -> list[Content]:
+    """Typeset a sentence of the terminal; numbers stay on one line with their units, and options are not broken."""
+    parts = OPTION_WORD.split(typeset(keep_units_together(text)))
+    return [class_tag("span", "option", part) if k % 2 else part for k, part in enumerate(parts)]
 
 
 def _superscript(exponent: int) -> str:

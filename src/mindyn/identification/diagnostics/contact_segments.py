@@ -7,7 +7,7 @@ import numpy as np
 from mindyn.foundation.findings import Finding, Kind, warning
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.diagnostics.diagnostic_data import DiagnosticData
-from mindyn.regression.row_blocks import segment_ends
+from mindyn.logs.samples import segment_ends
 
 
 def run(data: DiagnosticData) -> list[Finding]:

@@ -21,8 +21,7 @@ from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.smooth_rows import SMOOTH_CUTOFF_HZ
 from mindyn.logs.constant_torques import CONSTANT_TORQUE_RANGE
 from mindyn.logs.filters import lowpass
-from mindyn.logs.samples import Samples
-from mindyn.regression.row_blocks import segment_ends
+from mindyn.logs.samples import Samples, segment_ends
 from mindyn.robots.placeholders import has_placeholders
 from mindyn.robots.robot import Robot
 
@@ -56,12 +55,12 @@ class FileComparison:
         """Return the torque (N, n) of the file's inertial parameters, with another gravity or with positions of joints
         changed.
         """
-        q, still = (self.q + moved).T, np.zeros_like(self.q.T)
-        torque = np.asarray(self.function(q, self.qd.T, self.qdd.T)).T
-        if gravity is not None:  # the torque is linear in gravity
-            parts = zip(gravity - self.robot.gravity, _unit_gravity_torques(self.robot), strict=True)
-            torque = torque + sum(part * np.asarray(weight(q, still, still)).T for part, weight in parts)
-        return torque
+        motion = ((self.q + moved).T, self.qd.T, self.qdd.T)
+        if gravity is None:
+            return np.asarray(self.function(*motion)).T
+        root_motion = np.zeros((9, len(self.q)))
+        root_motion[6:] = (self.robot.gravity - gravity)[:, None]  # an acceleration of the base acts like gravity
+        return np.asarray(_torques_on_moving_root(self.robot)(*motion, root_motion)).T
 
     def compare(self, joint: int, tau: Array, T: Array) -> tuple[float, float, float]:
         """Return the slope between tau (N,) and T (N,), the power of the remaining residual, and the power of tau.
@@ -137,19 +136,18 @@ def compare_with_file(robot: Robot, samples: Samples) -> FileComparison | None:
     q, qd, qdd, tau = (array[rows] for array in smooth)
     others = tuple(_other_columns(qd[:, j], qdd[:, j]) for j in range(n))
     bare = replace(robot, drives=(), extras=())
-    comparison = FileComparison(bare, _inverse_dynamics(bare), q, qd, qdd, others, tau)
+    comparison = FileComparison(bare, _build_torques(bare, "inverse_dynamics"), q, qd, qdd, others, tau)
     return comparison if comparison.strong(comparison.file_torque()) else None
 
 
 @lru_cache(maxsize=2)
-def _unit_gravity_torques(robot: Robot) -> tuple[Function, ...]:
-    """Return one function for each axis of the base: the inverse dynamics under unit gravity along the axis."""
-    return tuple(_inverse_dynamics(replace(robot, gravity=axis)) for axis in np.eye(3))
+def _torques_on_moving_root(robot: Robot) -> Function:
+    return _build_torques(robot, "inverse_dynamics_on_moving_root")
 
 
-def _inverse_dynamics(robot: Robot) -> Function:
-    """Return the inverse dynamics of a robot without loops, as a function of its primary joints."""
-    function: Function = (loop_equation if robot.mimics else build_equation)(robot, "inverse_dynamics")
+def _build_torques(robot: Robot, name: str) -> Function:
+    """Return an inverse dynamics of a robot without loops, as a function of its primary joints."""
+    function: Function = (loop_equation if robot.mimics else build_equation)(robot, name)
     return function
 
 

@@ -20,7 +20,7 @@ from mindyn.foundation.findings import Finding, Kind, Severity
 from mindyn.identification.diagnostics import thresholds as limit
 from mindyn.identification.prediction.noise_floor_error import flat_fraction, is_at_floor, noise_floor, spectrum
 from mindyn.identification.prediction.prediction import TorquePrediction
-from mindyn.regression.row_blocks import segment_ends
+from mindyn.logs.samples import segment_ends
 
 Pattern = Literal["noise", "delay", "load", "speed", "reversals", "position", "acceleration", "offset", "vibration"]
 MIN_SCORED_ROWS: Final = 200

@@ -19,9 +19,8 @@ from mindyn.identification.estimators.instrument_steps import inertia_matrices
 from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.filters import lowpass
 from mindyn.logs.log import Log
-from mindyn.logs.samples import Samples
+from mindyn.logs.samples import Samples, segment_ends
 from mindyn.regression.experiment import Experiment
-from mindyn.regression.row_blocks import segment_ends
 
 LINK_KINDS: Final = ("link", "extra", "joint_side")
 """Parameters whose torque passes through the elastic joint: links, springs, friction of the joint's own motion."""

@@ -27,8 +27,8 @@ from mindyn.identification.elasticity.joint_fit import (
 from mindyn.identification.elasticity.records import Elasticity, JointElasticity, State
 from mindyn.identification.estimators.estimate import Estimate
 from mindyn.logs.log import Log
+from mindyn.logs.samples import segment_ends
 from mindyn.regression.experiment import Experiment
-from mindyn.regression.row_blocks import segment_ends
 
 CURVE_POINTS: Final = 1000
 """Most points of the curve of a joint."""

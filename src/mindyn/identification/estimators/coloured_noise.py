@@ -15,9 +15,9 @@ import numpy as np
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.foundation.errors import Code, InputError
-from mindyn.logs.samples import Samples
+from mindyn.logs.samples import Samples, segment_ends
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.row_blocks import blocks, segment_ends, with_neighbours
+from mindyn.regression.row_blocks import blocks, with_neighbours
 
 LONGEST_MEMORY: Final = 24
 """Highest order of the autoregressive processes."""

@@ -55,14 +55,14 @@ from mindyn.logs.conditioning import Conditioning
 from mindyn.logs.filters import lowpass
 from mindyn.logs.log import Log, SourceFile
 from mindyn.logs.pipeline import ConditionedSamples, condition
-from mindyn.logs.samples import Samples
+from mindyn.logs.samples import Samples, segment_ends
 from mindyn.logs.servos import Servo
 from mindyn.parameters.base_parameters import BaseParameters
 from mindyn.parameters.parameter import Parameter
 from mindyn.regression.friction import Friction
 from mindyn.regression.information import FACTORED_ROWS, Information, joint_weights
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.row_blocks import require_joints, segment_ends
+from mindyn.regression.row_blocks import require_joints
 from mindyn.regression.rows import Rows
 from mindyn.regression.settings import EquationSettings
 from mindyn.robots.robot import Robot

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mindyn.foundation.algebra.values import Array
 from mindyn.identification.prediction.prediction import TorquePrediction
 from mindyn.logs.power_spectrum import power_density
-from mindyn.regression.row_blocks import segment_ends
+from mindyn.logs.samples import segment_ends
 
 MAX_FLOOR_RATIO: Final = 1.1
 """If the ratio of residual to floor is at most this, the residual counts as noise: at most a fifth of its power has

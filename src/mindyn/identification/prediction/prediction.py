@@ -17,9 +17,8 @@ from mindyn.logs.conditioning import delay_torques
 from mindyn.logs.interpolation import interpolate_between_stamps
 from mindyn.logs.log import Log
 from mindyn.logs.pipeline import ConditionedSamples
-from mindyn.logs.samples import Samples
+from mindyn.logs.samples import Samples, segment_ends
 from mindyn.logs.servos import apply_gains
-from mindyn.regression.row_blocks import segment_ends
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -49,8 +49,8 @@ from mindyn.identification.selection.trials import HIGHEST, Trial, Trials, decim
 from mindyn.identification.selection.tune import SearchSpace, least_supported, several_foldings, tune_settings
 from mindyn.logs.cleaning import MAX_MAGNITUDE, MAX_STILL_RANGE
 from mindyn.logs.conditioning import Conditioning, require_resolved
+from mindyn.logs.constant_torques import require_torque
 from mindyn.logs.log import Log
-from mindyn.logs.log_errors import NO_TORQUE_HINT
 from mindyn.logs.noise_cutoff import noise_floor_cutoff
 from mindyn.logs.read_log import LogScan
 from mindyn.logs.resolving import cutoff_finding, delay_finding, resolve_conditioning
@@ -431,6 +431,4 @@ def require_signals(logs: Sequence[Log]) -> None:
             code=Code.TOO_LITTLE_DATA,
             subject="position",
         )
-    if not any(log.tau.any() for log in logs):
-        message = "no torque: it is zero in every row"
-        raise InputError(message, hint=NO_TORQUE_HINT, code=Code.TOO_LITTLE_DATA, subject="torque")
+    require_torque(log.tau for log in logs)

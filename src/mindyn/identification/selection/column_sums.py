@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from mindyn.foundation.algebra.values import Array
 from mindyn.logs.filters import lowpass
-from mindyn.logs.samples import Samples
+from mindyn.logs.samples import Samples, segment_ends
 from mindyn.regression.information import FACTORED_ROWS, GramMatrices
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.row_blocks import SampleSegment, find_directions, segment_ends, windows
+from mindyn.regression.row_blocks import SampleSegment, find_directions, windows
 
 Slowest = float | tuple[float, ...]
 """Speeds of the joints, rad/s; a row counts for a joint only if the joint is faster."""

@@ -33,13 +33,13 @@ from mindyn.logs.filters import MIN_EDGE_S, edge_duration_s
 from mindyn.logs.log import Log
 from mindyn.logs.periods import Timeline
 from mindyn.logs.pipeline import ConditionedSamples
+from mindyn.logs.samples import segment_ends
 from mindyn.parameters.parameter import Kind, Parameter
 from mindyn.regression.experiment import Experiment
 from mindyn.regression.friction import Friction
 from mindyn.regression.friction_limits import PriorGroups, friction_limits, prior_groups
 from mindyn.regression.gather_blocks import group_evenly
 from mindyn.regression.regressor import Regressor
-from mindyn.regression.row_blocks import segment_ends
 from mindyn.regression.rows import FOLDS, labels_along
 from mindyn.regression.settings import EquationSettings
 

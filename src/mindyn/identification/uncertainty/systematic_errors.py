@@ -16,9 +16,9 @@ from mindyn.foundation.errors import Code, InputError
 from mindyn.identification.estimators.coloured_noise import colouring_of, joint_rows, shape_noise
 from mindyn.identification.estimators.estimate import Estimate, predict_unfiltered
 from mindyn.logs.conditioning import Conditioning
-from mindyn.logs.samples import Samples
+from mindyn.logs.samples import Samples, segment_ends
 from mindyn.regression.information import solve
-from mindyn.regression.row_blocks import gather, segment_ends
+from mindyn.regression.row_blocks import gather
 
 
 class FitRows:

@@ -69,16 +69,26 @@ class BagTable(LogTable):
             yield stack_messages(batch, names, self.name)
 
 
+def _folder_hint(path: Path) -> str:
+    """Return how to correct a folder without a bag: a compressed bag, a run of mindyn, a folder of logs, or empty."""
+    names = sorted(entry.name for entry in path.iterdir())
+    if any(name.endswith((".db3.zstd", ".mcap.zstd", ".db3.zst", ".mcap.zst")) for name in names):
+        return "its files are compressed: decompress the bag with `ros2 bag convert`"
+    if "run.json" in names or "estimate.json" in names:
+        return "it is a run of mindyn; pass the log that it was made of, or another log"
+    if not names:
+        return "it is empty; pass a log, or the folder of a rosbag2, LeRobot dataset or SAGE motion"
+    return f"pass a log, or the folder of a rosbag2, LeRobot dataset or SAGE motion; it has {list_names(names, 5)}"
+
+
 def _list_parts(path: Path) -> list[Path]:
     """List the files of a bag in recording order: bag_2.db3 before bag_10.db3."""
     if path.is_file():
         return [path]
     parts = [entry for entry in path.iterdir() if entry.suffix in (".db3", ".mcap")]
     if not parts:
-        message = f"folder {path.name} has no .db3 or .mcap file: it is not a rosbag2, or its files are compressed"
-        raise LogError(
-            message, hint="decompress the bag with `ros2 bag convert`", code=Code.WRONG_FORMAT, subject=path.name
-        )
+        message, hint = f"folder {path.name} has no .db3 or .mcap file: it is not a rosbag2", _folder_hint(path)
+        raise LogError(message, hint=hint, code=Code.WRONG_FORMAT, subject=path.name)
     for part in parts:
         require_file(part, "part of a bag", LogError)
     return sorted(parts, key=lambda entry: [int(w) if w.isdigit() else w for w in re.split(r"(\d+)", entry.stem)])

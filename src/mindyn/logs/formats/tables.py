@@ -32,6 +32,7 @@ class LogTable:
     metadata  metadata that the format itself defines (see `LogMetadata`)
     notes     notes on the file; after its chunks were read, also on its rows
     losses    messages about parts of the file that are missing
+    is_named  whether the file has names of its columns
     """
 
     form: str = "log"
@@ -40,6 +41,7 @@ class LogTable:
     metadata: Mapping[str, Any] = MappingProxyType({})
     notes: tuple[str, ...] = ()
     losses: tuple[str, ...] = ()
+    is_named: bool = True
 
     def add_note(self, note: str) -> None:
         """Add a note that the file does not have yet, because every reading of the rows makes the same notes."""

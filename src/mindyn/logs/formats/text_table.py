@@ -267,7 +267,7 @@ class TextTable(LogTable):
             raise LogError(
                 f"{self.name} is not a table of {len(self.names)} columns separated by {self.separator!r}: "
                 f"{self._odd_row(block, before)}",
-                hint=f'if the separator is wrong, set separator = ";" (or ",", "\\t", " ") {METADATA_LOCATION}',
+                hint=self._separator_hint(block),
                 code=Code.WRONG_SHAPE,
                 subject=self.name,
             ) from error
@@ -278,6 +278,14 @@ class TextTable(LogTable):
             raise LogError(message, hint=hint, code=Code.WRONG_SHAPE, subject=self.name)
         return frame.fill_null(float("nan")) if kind is pl.Float64 else frame
 
+    def _separator_hint(self, block: bytes) -> str:
+        row = block.split(b"\n", 1)[0].decode("utf-8", "replace")
+        cells = [cell.strip() for cell in row.split(",")]
+        is_split = self.separator == "," and len(self.names) < len(cells) <= 2 * len(self.names)
+        if is_split and all(map(_is_digits, cells)):
+            return "its numbers seem to have decimal commas: export it with decimal points, or with ; between columns"
+        return f'if the separator is wrong, set separator = ";" (or ",", "\\t", " ") {METADATA_LOCATION}'
+
     def _odd_row(self, block: bytes, before: int) -> str:
         """Describe the first row that cannot be read: too many cells, or too few cells in the first row."""
         count = len(self.names)
@@ -286,6 +294,11 @@ class TextTable(LogTable):
             if cells > count or (k == 0 and cells < count):
                 return f"row {before + k} has {cells} cells"
         return "its quotes do not match"
+
+
+def _is_digits(cell: str) -> bool:
+    """Return whether a cell has whole digits, perhaps with a sign or an exponent, and no decimal point."""
+    return re.fullmatch(r"[-+]?\d+([eE][-+]?\d+)?", cell) is not None
 
 
 def split_line(line: str, separator: str) -> list[str]:

@@ -242,8 +242,12 @@ def limited_rates(limits: MotionLimits) -> Iterator[tuple[int, NDArray[np.intp],
 
 def guessed_limit(sentence: str, keys: tuple[str, ...], joints: Sequence[str]) -> Finding:
     """Return the finding that limits were guessed, with the keys of these limits in the limits file as details."""
-    finding = warning(Kind.GUESSED_LIMIT, sentence, f"Set {' and '.join(keys)} in the limits file", tuple(joints))
-    return replace(finding, details=keys)
+    names, whose = " and ".join(keys), "this joint" if len(joints) == 1 else "these joints"
+    remedy = (
+        f"The robot file states no {names} for {whose}, so mindyn assumed values. Set {names} in the limits file "
+        "(--limits), for example from the robot's data sheet"
+    )
+    return replace(warning(Kind.GUESSED_LIMIT, sentence, remedy, tuple(joints)), details=keys)
 
 
 def dependent_limits(robot: Robot, stated: Mapping[str, Mapping[str, float]]) -> MotionLimits:

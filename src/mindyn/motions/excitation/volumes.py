@@ -481,7 +481,8 @@ def _findings(volumes: Sequence[Volume], geometry: Geometry, payload: Mapping[st
                 Kind.GUESSED_VOLUME,
                 f"{list_names(described)}: the volume is guessed from the {source.value.removesuffix(' (guess)')}; the "
                 "real link may be larger",
-                "Add collision geometry to the robot file, or [[capsules]] to the limits file (--radius LINK=0.08)",
+                "The robot file has no usable shape there. Add collision geometry to it, or [[capsules]] to the limits "
+                "file (--radius LINK=0.08)",
                 tuple(links),
             )
     for link, body in payload.items():

@@ -85,11 +85,14 @@ OTHER_STATES: Final = tuple(state for state in get_args(ParameterState) if state
 
 @dataclass(frozen=True, slots=True)
 class JointVerdict:
-    """Torque errors of one joint, rms and relative, and the pattern in its residual; None if there is none."""
+    """Torque errors of one joint, rms and relative, and the pattern in its residual; None if there is none.
+
+    grade  None if the logs cannot identify the robot: a small error on their motion then says nothing about others
+    """
 
     name: str
     unit: str
-    grade: Grade
+    grade: Grade | None
     sentence: str
     rmse: float
     relative: float
@@ -131,7 +134,7 @@ class VerdictData:
     @property
     def is_uninformative(self) -> bool:
         """Return whether the logs cannot identify the robot."""
-        return any(finding.severity is Severity.ERROR for finding in self.findings)
+        return has_uninformative_logs(self.findings)
 
     @property
     def has_wrong_input(self) -> bool:
@@ -144,6 +147,16 @@ class VerdictData:
     def is_unusable(self) -> bool:
         """Return whether the model must not be used, even if its values are physically consistent."""
         return self.is_uninformative or self.has_wrong_input or self.grade == "unusable"
+
+
+def has_uninformative_logs(findings: Sequence[Finding]) -> bool:
+    """Return whether a finding says that the logs cannot identify the robot."""
+    return any(finding.severity is Severity.ERROR for finding in findings)
+
+
+def _describe_ungraded_joint(name: str, relative: float) -> str:
+    part = f"{_format_percent(relative)} of its torque is missed" if isfinite(relative) else "it has no torque"
+    return f"{name} is not graded: {part} on this motion, which cannot identify the robot."
 
 
 def build_verdict(
@@ -161,7 +174,12 @@ def build_verdict(
     scored = validate_fit(estimate) if validation is None else validation
     e, joints = scored.error, estimate.robot.primary_joints
     patterns = find_patterns(predictions) if predictions else [None] * len(joints)
-    columns = (scored.grades, scored.sentences, e.rmse.tolist(), e.relative.tolist(), patterns)
+    grades: Sequence[Grade | None] = scored.grades
+    sentences = scored.sentences
+    if has_uninformative_logs(findings):
+        grades = [None] * len(joints)
+        sentences = tuple(map(_describe_ungraded_joint, e.joint_names, e.relative.tolist()))
+    columns = (grades, sentences, e.rmse.tolist(), e.relative.tolist(), patterns)
     return VerdictData(
         validation is not None,
         # Not worse than the worst joint: the total contains sensor noise, which no model explains.
@@ -423,6 +441,11 @@ def _explain_largest_residual(verdict: VerdictData, commands: Commands) -> Advic
         )
     again = commands.excite("--speed", "1.0") if "noise" in pattern.details else ""
     return Advice(f"{pattern.message[:1].upper()}{pattern.message[1:]}. {pattern.remedy}.", again)
+
+
+def format_grade(grade: Grade | None) -> str:
+    """Return the label of a grade."""
+    return "not graded" if grade is None else GRADE_LABELS[grade]
 
 
 def _format_uncertainty(uncertainty: float | None) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from mindyn.applications.validation.validate import GRADE_LIMITS
-from mindyn.foundation.escaping import keep_units_together
 from mindyn.foundation.findings import Finding
 from mindyn.foundation.pages.document import (
     Content,
@@ -18,6 +17,7 @@ from mindyn.foundation.pages.document import (
     p,
     tag,
     typeset,
+    typeset_sentence,
 )
 from mindyn.output.report.report_data import ReportData
 from mindyn.output.report.verdict import (
@@ -27,6 +27,7 @@ from mindyn.output.report.verdict import (
     Advice,
     JointVerdict,
     Summary,
+    format_grade,
     has_plausible_projections,
     is_consistent,
     is_nearly_consistent,
@@ -52,11 +53,11 @@ BETTER_MODEL_RATIO: Final = 0.95
 def verdict_section(data: ReportData) -> Section:
     """Return the first section: headline, findings, next steps, physical consistency, identifiability, joints."""
     verdict, summary = data.verdict, summarize_report(data)
-    headline = p(tag("strong", {}, summary.headline), f" {typeset(summary.reason)}")
+    headline = p(tag("strong", {}, summary.headline), " ", typeset_sentence(summary.reason))
     cards = [
         card("Next steps", [_advice_item(item) for item in summary.advice]),
-        card("Is it physically consistent?", [p(summary.physical)]),
-        card("What the log determines", [p(summary.data)]),
+        card("Is it physically consistent?", [p(typeset_sentence(summary.physical))]),
+        card("What the log determines", [p(typeset_sentence(summary.data))]),
     ]
     rows = [_joint_item(joint) for joint in verdict.joints]
     body: list[Content] = [
@@ -79,26 +80,29 @@ def summarize_report(data: ReportData) -> Summary:
 
 def _finding_note(finding: Finding) -> Html:
     text = str(finding)
-    return class_tag("p", "note", tag("strong", {}, finding.severity), typeset(f" {text[:1].upper()}{text[1:]}."))
+    return class_tag(
+        "p", "note", tag("strong", {}, finding.severity), typeset_sentence(f" {text[:1].upper()}{text[1:]}.")
+    )
 
 
 def _advice_item(advice: Advice) -> Html:
     if not advice.command:
-        return p(advice.sentence)
+        return p(typeset_sentence(advice.sentence))
     command = tag("code", {"class": "command", "tabindex": "0"}, advice.command)
-    return class_tag("div", "advice", p(advice.sentence), command)
+    return class_tag("div", "advice", p(typeset_sentence(advice.sentence)), command)
 
 
 def _joint_item(joint: JointVerdict) -> Html:
     pattern = ""
     if joint.pattern is not None and joint.grade in WEAK_GRADES:
         pattern = class_tag("span", "cause", typeset(joint.pattern.message))
-    words = class_tag("span", "words", typeset(keep_units_together(joint.sentence)), " ", pattern)
+    words = class_tag("span", "words", typeset_sentence(joint.sentence), " ", pattern)
     explained = max(0.0, min(1.0, 1 - joint.relative))
     bar = tag("rect", {"width": f"{100 * explained:.1f}", "height": "1"})
     drawn = tag("svg", {"viewBox": "0 0 100 1", "preserveAspectRatio": "none", "aria-hidden": "true"}, bar)
     meter = tag("span", {"class": "meter", "aria-hidden": "true"}, drawn)
-    return class_tag("li", f"grade-{joint.grade}", class_tag("span", "badge", GRADE_LABELS[joint.grade]), words, meter)
+    badge = class_tag("span", "badge", format_grade(joint.grade))
+    return class_tag("li", f"grade-{joint.grade or 'unusable'}", badge, words, meter)
 
 
 def _no_validation_note(data: ReportData) -> Content:

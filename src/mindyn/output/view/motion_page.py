@@ -14,7 +14,6 @@ from typing import Any, Final
 import numpy as np
 
 from mindyn.foundation.algebra.values import Array
-from mindyn.foundation.escaping import keep_units_together
 from mindyn.foundation.findings import Finding, Severity
 from mindyn.foundation.hints import Command
 from mindyn.foundation.pages.document import (
@@ -31,6 +30,7 @@ from mindyn.foundation.pages.document import (
     tabs,
     tag,
     typeset,
+    typeset_sentence,
 )
 from mindyn.foundation.pages.plots import axis, pane, plot, series
 from mindyn.kernels.model import compile_model
@@ -91,11 +91,6 @@ def draw_motion_page(design: MotionDesign, meshes: Meshes | None = None) -> str:
     return render_document(f"Motion of {design.robot.name}", about, sections, extras=view_extras())
 
 
-def _typeset(text: str) -> str:
-    """Typeset a sentence of the terminal; numbers stay on one line with their units."""
-    return typeset(keep_units_together(text))
-
-
 def _summary(design: MotionDesign) -> Section:
     """Return the first screen: safety, predicted accuracy, next steps and assumptions."""
     first, duration, *others = design.summary()
@@ -108,16 +103,16 @@ def _summary(design: MotionDesign) -> Section:
     cards = [
         *_notes("Warnings", sorted(warnings, key=lambda finding: finding.severity is not Severity.ERROR)),
         card("Next steps", [p(FORBIDDEN if design.errors else NEXT), class_tag("code", "command", str(command))]),
-        card("Predicted accuracy", [p(_typeset(other)) for other in others]),
+        card("Predicted accuracy", [p(typeset_sentence(other)) for other in others]),
         *_notes("Assumptions", notes),
     ]
-    lead = class_tag("div", "lead", p(tag("strong", {}, typeset(duration)), _typeset(f" {first}")))
+    lead = class_tag("div", "lead", p(tag("strong", {}, typeset(duration)), typeset_sentence(f" {first}")))
     return Section("motion", "The motion", [lead, class_tag("div", "cards", cards)])
 
 
 def _notes(title: str, findings: Sequence[Finding]) -> list[Content]:
     """Return a card with findings; none without findings."""
-    items = [tag("li", {}, _typeset(f"{note[:1].upper()}{note[1:]}.")) for note in map(str, findings)]
+    items = [tag("li", {}, typeset_sentence(f"{note[:1].upper()}{note[1:]}.")) for note in map(str, findings)]
     return [card(title, [tag("ul", {}, items)])] if items else []
 
 
