@@ -88,7 +88,7 @@ def excite(
 ) -> None:
     """Design an exciting motion within a robot's limits; Ctrl-C keeps the best motion so far."""
     from mindyn.motions.excitation.complementary import design_motions
-    from mindyn.motions.excitation.design_inputs import SearchSettings
+    from mindyn.motions.excitation.design_inputs import ExpectedLog, MotionSettings, SearchSettings
     from mindyn.motions.excitation.limits import MotionLimits
     from mindyn.motions.excitation.motion_files import files_at
     from mindyn.motions.excitation.motions import Fourier
@@ -117,23 +117,18 @@ def excite(
     if out is not None:
         require_writable(files_at(out)[0].parent)  # raise before the search, not after it
     length = seconds if seconds is not None else SECONDS if purpose == "servo" else 20.0
+    family = servo_family(length, harmonics) if purpose == "servo" else Fourier(harmonics)
     with count_messages("designing", (starts + 1) * max(motions, 1), verbose=verbose) as talk:
         designs = design_motions(
             arm,
             motions,
             seconds=length,
-            family=servo_family(length, harmonics) if purpose == "servo" else Fourier(harmonics),
             purpose=purpose,
             limits=bounds,
-            noise=given.noise,
-            rate_hz=rate_hz,
-            start=given.start,
-            home=given.home,
-            speed=speed,
-            acceleration=acceleration,
+            motion=MotionSettings(family, speed, acceleration, given.start, given.home, motion.move),
             safety=safety,
+            log=ExpectedLog(rate_hz, given.noise),
             search=search,
-            move=motion.move,
             rng=seed,
             progress=talk,
         )
