@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, get_args
 
@@ -16,6 +16,7 @@ from mindyn.cli.arguments import (
     VERBOSE_OPTION,
     complete_from,
     load_and_hold,
+    option_group,
     with_robot_options,
 )
 from mindyn.cli.choices import Purpose
@@ -44,8 +45,29 @@ CORRECTABLE: Final = (Kind.GUESSED_LIMIT, Kind.GUESSED_VOLUME, Kind.GUESSED_FLOO
 """Findings about guesses that the file of limits replaces."""
 
 
+@dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """The options of the search: functions of time, random starts, and the time limit."""
+
+    harmonics: int
+    starts: int
+    seed: int
+    deadline_s: float | None
+
+
+def parse_search_options(
+    harmonics: Annotated[int, typer.Option(help="Harmonics of the Fourier series.")] = 5,
+    starts: Annotated[int, typer.Option(help="Number of random starts.")] = 4,
+    seed: Annotated[int, typer.Option(help="Seed of the random starts.")] = 0,
+    deadline_s: Annotated[float | None, typer.Option(help="Time limit, s; the best motion so far is kept.")] = None,
+) -> SearchOptions:
+    """Return the options of the search that a command line gives."""
+    return SearchOptions(harmonics, starts, seed, deadline_s)
+
+
 @with_robot_options
 @with_motion_options
+@option_group("search", parse_search_options, "Search")
 def excite(
     robot: Annotated[str, ROBOT_ARGUMENT],
     seconds: Annotated[float | None, typer.Option(help="Length, s; default: 20, for servos 120.")] = None,
@@ -64,12 +86,7 @@ def excite(
     motions: Annotated[int, typer.Option(help="Number of motions that complement each other.")] = 1,
     *,
     motion: MotionOptions,
-    harmonics: Annotated[int, typer.Option(help="Harmonics of the Fourier series.", rich_help_panel="Search")] = 5,
-    starts: Annotated[int, typer.Option(help="Number of random starts.", rich_help_panel="Search")] = 4,
-    seed: Annotated[int, typer.Option(help="Seed of the random starts.", rich_help_panel="Search")] = 0,
-    deadline_s: Annotated[
-        float | None, typer.Option(help="Time limit, s; the best motion so far is kept.", rich_help_panel="Search")
-    ] = None,
+    search: SearchOptions,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -106,7 +123,6 @@ def excite(
     given = read_limits_file(motion.limits, arm, held)
     bounds = MotionLimits.from_dict(arm, given.bounds)
     safety = replace(motion.safety, **given.surroundings)
-    search = SearchSettings(starts, deadline_s)
     if motions > 1 and out is not None and out.suffix:
         raise InputError(
             f"--motions {motions} needs a folder, got '{out}'",
@@ -117,8 +133,9 @@ def excite(
     if out is not None:
         require_writable(files_at(out)[0].parent)  # raise before the search, not after it
     length = seconds if seconds is not None else SECONDS if purpose == "servo" else 20.0
-    family = servo_family(length, harmonics) if purpose == "servo" else Fourier(harmonics)
-    with count_messages("designing", (starts + 1) * max(motions, 1), verbose=verbose) as talk:
+    family = servo_family(length, search.harmonics) if purpose == "servo" else Fourier(search.harmonics)
+    settings = SearchSettings(search.starts, search.deadline_s)
+    with count_messages("designing", (search.starts + 1) * max(motions, 1), verbose=verbose) as talk:
         designs = design_motions(
             arm,
             motions,
@@ -128,8 +145,8 @@ def excite(
             motion=MotionSettings(family, speed, acceleration, given.start, given.home, motion.move),
             safety=safety,
             log=ExpectedLog(rate_hz, given.noise),
-            search=search,
-            rng=seed,
+            search=settings,
+            rng=search.seed,
             progress=talk,
         )
     if any(design.is_interrupted and design.determined_count == 0 for design in designs):
