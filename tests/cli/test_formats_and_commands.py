@@ -182,8 +182,19 @@ def expected(tmp_path_factory, run):
 
 ONE_OF_EACH_READER = ("json lines", "parquet", "npz by columns", "hdf5 chunks", "mat 5", "mcap", "rosbag2 folder")
 """For commands that select settings, which takes seconds."""
+TEXT_AND_MESSAGES = ("json lines", "mcap")
+"""Readers that differ most from that of CSV. All formats give the same log (tests/logs/test_every_format.py)."""
+SLOW = ("identify", "identify_stream", "compare", "report")
+
+
+def marks_of(use, form):
+    if use not in SLOW:
+        return ()
+    return pytest.mark.slow if form in TEXT_AND_MESSAGES else (pytest.mark.slow, pytest.mark.full)
+
+
 CASES = [
-    pytest.param(use, form, marks=() if use in ("log", "payload", "contact", "fleet") else pytest.mark.slow)
+    pytest.param(use, form, marks=marks_of(use, form))
     for use in USES
     for form in (ONE_OF_EACH_READER if use in ("identify", "identify_stream", "compare") else FORMATS)
     if form != "csv"

@@ -56,11 +56,11 @@ def draw_samples(arm, joint, constant, noise=0.0):
 
 
 CASES = [
-    (name, method, (0.0, 2.5)[(k + j) % 2])
+    pytest.param(name, method, (0.0, 2.5)[(k + j) % 2], marks=pytest.mark.full if (k + j) // 2 % 2 else ())
     for k, name in enumerate(ARMS)
     for j, method in enumerate(METHODS_AND_DEFAULT)
 ]
-"""Every method on every arm; every arm and every method with both torques."""
+"""Every method on every arm; every arm and every method with both torques, also without the cases of `make full`."""
 
 
 @pytest.mark.parametrize(("name", "method", "constant"), CASES)
@@ -87,7 +87,7 @@ def test_predictions_are_bounded(name, method, constant):
         assert (unexplained <= np.maximum(0.02, 2 * by_plain)).all()
 
 
-@pytest.mark.parametrize(("joint", "constant"), [(0, 0.0), (1, 2.5)])
+@pytest.mark.parametrize(("joint", "constant"), [pytest.param(0, 0.0, marks=pytest.mark.full), (1, 2.5)])
 def test_identify_bounds_and_reports_a_constant_torque_in_memory_streamed_and_distributed(tmp_path, joint, constant):
     arm = mindyn.load_robot("planar2")
     whole, dead = draw_samples(arm, joint, constant, noise=1e-3)

@@ -50,7 +50,10 @@ def test_no_whole_turn_brings_a_motion_closer_to_home_or_zero(seed, home):
     assert max(design.used.values()) <= 1
 
 
-@pytest.mark.parametrize(("name", "home"), [("ur5", UR5_HOME), ("panda", [0, -0.8, 0, -2.4, 0, 1.6, 0.8])])
+@pytest.mark.parametrize(
+    ("name", "home"),
+    [("ur5", UR5_HOME), pytest.param("panda", [0, -0.8, 0, -2.4, 0, 1.6, 0.8], marks=pytest.mark.full)],
+)
 def test_a_usual_home_has_an_approach_that_touches_nothing(name, home, tmp_path):
     """The reference reads the original file with its meshes: Pinocchio places them, coal measures."""
     path = example_robot(name)
