@@ -63,7 +63,7 @@ test: setup
 	$(ONE_BLAS_THREAD) $(RUN_TESTS) $(STORES)
 	$(ONE_BLAS_THREAD) $(RUN_TESTS) --ignore=$(STORES)
 
-# A seed that fails becomes a fixed one: a parameter of a test.
+# A seed that fails becomes a fixed one: a parameter of a test. Studies run one case each, to see that they run at all.
 full: setup
 	@echo "Seeds of today begin at $(TODAY)."
 	$(ONE_BLAS_THREAD) MINDYN_TEST_SEEDS=all $(RUN_TESTS) $(STORES)
