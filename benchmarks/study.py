@@ -175,7 +175,7 @@ STUDIES = {
             "tools/mutants.py run",
             "tools/mutants.py list",
         ),
-        ("tools/mutants.py list",),
+        ("tools/mutants.py --help",),
     ),
     "payloads": Study(
         "how often intervals of a payload contain the true value",
