@@ -14,7 +14,7 @@ ONE_BLAS_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 # crashed later in Python's garbage collection in two of four runs, and pytest-xdist then waits for ever: they have
 # processes of their own.
 STORES := tests/fleet
-RUN_TESTS := $(BIN)/python -m pytest -n auto --dist loadfile
+RUN_TESTS := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 TODAY := $(shell date +%Y%m%d)
 
@@ -63,7 +63,7 @@ test: setup
 	$(ONE_BLAS_THREAD) $(RUN_TESTS) $(STORES)
 	$(ONE_BLAS_THREAD) $(RUN_TESTS) --ignore=$(STORES)
 
-# A seed that fails becomes a fixed one: a parameter of a test.
+# A seed that fails becomes a fixed one: a parameter of a test. Studies run one case each, to see that they run at all.
 full: setup
 	@echo "Seeds of today begin at $(TODAY)."
 	$(ONE_BLAS_THREAD) MINDYN_TEST_SEEDS=all $(RUN_TESTS) $(STORES)
@@ -71,6 +71,7 @@ full: setup
 	$(ONE_BLAS_THREAD) $(BIN)/python tests/fuzz/named_files.py --start $(TODAY) --count 2000
 	for format in urdf toml mjcf; do $(ONE_BLAS_THREAD) $(BIN)/python tests/fuzz/readers.py $$format --start $(TODAY) --count 1000 || exit 1; done
 	$(ONE_BLAS_THREAD) $(BIN)/python tests/plants/study.py --first $(TODAY) --logs 3 --file build/plants-$(TODAY).json
+	$(ONE_BLAS_THREAD) $(BIN)/python benchmarks/study.py --short
 
 quick: setup
 	$(ONE_BLAS_THREAD) MINDYN_TEST_SEEDS=3 $(BIN)/python -m pytest -n auto -m "not slow" $(QUICK)

@@ -1,6 +1,7 @@
 """Configure the tests: one BLAS thread, no workers, no terminal width, and no tests whose packages are missing.
 
-`MINDYN_TEST_SEEDS` says how many seeds of each law run: 5 by default, 3 in `make quick`, all in `make full`.
+`MINDYN_TEST_SEEDS` says how many seeds of each law run: 5 by default, 3 in `make quick`, all in `make full`. Tests that
+are marked `full` run only with all seeds, or if they are named.
 
 Tests run in several processes, where BLAS threads of small products only wait for each other. COLUMNS of the user's
 terminal must not affect the output. Files that import a missing package are not collected, as the header of the run
@@ -12,6 +13,7 @@ from __future__ import annotations
 import ast
 import os
 import sys
+from collections import Counter
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -61,8 +63,50 @@ SEED_NAMES = {"case", "chunk", "seed", "start"}
 """Parameters of tests whose values are seeds of random robots, logs or files."""
 
 
+LONG_FILES = {
+    name: number
+    for number, name in enumerate(
+        (
+            "contracts/test_repository.py",
+            "identification/test_servo_arms.py",
+            "cli/test_formats_and_commands.py",
+            "step_tests/test_step_by_step.py",
+            "excitation/test_designed_motions.py",
+            "excitation/test_designed_loops.py",
+            "excitation/test_safe_motions.py",
+            "laws/test_closed_linkages.py",
+            "identification/test_wrong_logs.py",
+            "excitation/test_whole_turns.py",
+            "excitation/test_volumes.py",
+            "identification/test_phases.py",
+            "estimators/test_constant_torques.py",
+            "step_tests/test_step_loops.py",
+            "kernels/test_values.py",
+            "estimators/test_recovery.py",
+            "logs/test_every_format.py",
+            "laws/test_loops.py",
+            "identification/test_identified_intervals.py",
+            "excitation/test_servo_motions.py",
+            "cli/test_first_screens.py",
+        )
+    )
+}
+"""Files that take ten seconds or more, the longest first. They begin first: no process runs one alone at the end."""
+
+
+def order_files(items):
+    """Put the items of long files first, then those of files with many tests; a file's tests stay in their order."""
+    count = Counter(item.path for item in items)
+    place = {path: LONG_FILES.get(path.relative_to(TESTS).as_posix(), len(LONG_FILES)) for path in count}
+    items.sort(key=lambda item: (place[item.path], -count[item.path], str(item.path)))
+
+
 def pytest_collection_modifyitems(config, items):
-    """Keep `SEEDS` evenly spread seeds of each test; all, if a test is named with its parameters."""
+    """Keep `SEEDS` evenly spread seeds of each test, and no test marked `full`; all, if a test is named with its
+    parameters.
+    """
+    if hasattr(config, "workerinput"):  # one of several processes
+        order_files(items)
     if SEEDS == "all" or any("[" in argument for argument in config.args):
         return
     seeds: dict[tuple[str, str], dict[int, None]] = {}
@@ -74,6 +118,7 @@ def pytest_collection_modifyitems(config, items):
         item
         for item in items
         if any(value not in kept[item.nodeid.partition("[")[0], name] for name, value in _seeds_of(item))
+        or (item.get_closest_marker("full") and not any("::" in argument for argument in config.args))
     ]
     if dropped:
         config.hook.pytest_deselected(items=dropped)

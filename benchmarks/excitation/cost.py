@@ -26,12 +26,19 @@ import sys, time
 import mindyn
 name, kind, seed = sys.argv[1].split(":")
 robot = mindyn.load_robot(name)
-whole = {"speed": 1.0, "acceleration": 1.0, "safety": mindyn.SafetySettings(floor=None)}
+full = {"speed": 1.0, "acceleration": 1.0}
 stated = {"effort": 200.0} if name == "scara" else {}  # which its file does not have
-given = {"limits": mindyn.MotionLimits.of(robot, **stated), "criterion": kind, "rng": int(seed), **whole}
-mindyn.design_motion(robot, search=mindyn.SearchSettings(deadline_s=0.0), **given)
+given = {"limits": mindyn.MotionLimits.of(robot, **stated), "rng": int(seed)}
+given["safety"] = mindyn.SafetySettings(floor=None)
+search = {}
+if hasattr(mindyn, "MotionSettings"):
+    given["motion"] = mindyn.MotionSettings(**full)
+    search["criterion"] = kind
+else:  # another version, in which these were arguments
+    given |= {**full, "criterion": kind}
+mindyn.design_motion(robot, search=mindyn.SearchSettings(deadline_s=0.0, **search), **given)
 start = time.process_time()
-design = mindyn.design_motion(robot, **given)
+design = mindyn.design_motion(robot, search=mindyn.SearchSettings(**search), **given)
 print(time.process_time() - start, design.criteria[kind])
 """
 

@@ -51,7 +51,7 @@ ROBOTS = ("puma560", "ur10", "panda", "stanford")
 STATED = {"stanford": {"velocity": [2.0, 2.0, 0.5, 3.0, 3.0, 3.0], "effort": [60.0, 60.0, 100.0, 10.0, 10.0, 10.0]}}
 """Limits that the robot file does not have, chosen for this benchmark."""
 CLEARANCE_M = 0.01
-WHOLE = {"speed": 1.0, "acceleration": 1.0, "safety": SafetySettings(floor=None)}
+WHOLE = {"motion": mindyn.MotionSettings(speed=1.0, acceleration=1.0), "safety": SafetySettings(floor=None)}
 """Settings of the earlier records: full limits, no floor."""
 RANDOM = 200
 
@@ -98,10 +98,11 @@ def designs():
         for name in ROBOTS:
             robot = mindyn.load_robot(name)
             start = perf_counter()
-            design = mindyn.design_motion(robot, limits=read_limits(robot), criterion="condition", **WHOLE)
+            conditioned, informative = (mindyn.SearchSettings(criterion=kind) for kind in ("condition", "D"))
+            design = mindyn.design_motion(robot, limits=read_limits(robot), search=conditioned, **WHOLE)
             wall = perf_counter() - start
             random = np.median(random_condition_numbers(design, RANDOM))
-            other = mindyn.design_motion(robot, limits=read_limits(robot), criterion="D", **WHOLE)
+            other = mindyn.design_motion(robot, limits=read_limits(robot), search=informative, **WHOLE)
             for item in (design, other):
                 parts, gap, unchecked = check_design(item)
                 assert max(parts.values()) <= 1 + 1e-9, f"{name} exceeds a limit: {parts}"

@@ -49,7 +49,9 @@ from mindyn.identification.feasibility.conditions.user_bounds import Bounds as B
 from mindyn.applications.payload.identify_payload import identify_payload as identify_payload
 from mindyn.motions.excitation.design import design_motion as design_motion
 from mindyn.motions.excitation.limits import MotionLimits as MotionLimits
+from mindyn.motions.excitation.design_inputs import MotionSettings as MotionSettings
 from mindyn.motions.excitation.motion_safety import SafetySettings as SafetySettings
+from mindyn.motions.excitation.design_inputs import ExpectedLog as ExpectedLog
 from mindyn.motions.excitation.design_inputs import SearchSettings as SearchSettings
 from mindyn.motions.excitation.motions import Fourier as Fourier
 from mindyn.motions.step_plans.planner import plan_tests as plan_tests

@@ -22,7 +22,18 @@ def recorded(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("options", [(), ("--json",), ("--hold-out", 0.3), ("--hold-out", 0.3, "--json")])
+FULL = pytest.mark.full
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        pytest.param(("--json",), marks=FULL),
+        pytest.param(("--hold-out", 0.3), marks=FULL),
+        ("--hold-out", 0.3, "--json"),
+    ],
+)
 def test_a_reversed_torque_exits_with_no_and_a_right_one_does_not(recorded, options):
     wrong = mindyn_program("identify", "planar2", recorded / "reversed.csv", *options)
     assert wrong.code == ExitCode.NO

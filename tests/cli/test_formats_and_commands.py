@@ -5,19 +5,16 @@ from __future__ import annotations
 import inspect
 import json
 import re
-import subprocess
-from contextlib import chdir
 from functools import cache
-from unittest.mock import patch
 
 import polars as pl
 import pytest
 from cli.program import mindyn_program
 from closeness import SAME_ALGEBRA, assert_close, assert_negligible
+from comparison.same_process import methods_in_this_process
 from logs.every_format import BY_JOINT, FORMATS, Recording, planar_motion, write_recording
 
 import mindyn
-from mindyn.applications.comparison import isolation
 from mindyn.cli.main import COMMANDS, load_function
 from mindyn.output.export.toml_writer import write_toml
 
@@ -128,18 +125,8 @@ def compare(folder, form, run):  # noqa: ARG001
     for entry in (path, folder / "arm.toml"):
         entry.rename(folder / "set" / entry.name)
     (folder / "splits.json").write_text(json.dumps({"sets": {"set": {**stated, **signals}}}))
-    with (
-        patch.object(isolation.subprocess, "run", run_here),
-        patch.object(isolation, "_forbid_reading"),
-    ):
+    with methods_in_this_process():
         return output_of("compare", "--logs", folder, "--method", "weighted", "--json")
-
-
-def run_here(command, *, cwd, **options):
-    """Run a method in this process: starting one for every format takes seconds."""
-    with chdir(cwd):
-        isolation.main()
-    return subprocess.CompletedProcess((command, options), 0, "", "")
 
 
 USES = {item.__name__: item for item in (identify, identify_stream, log, payload, contact, report, fleet, compare)}
@@ -182,8 +169,19 @@ def expected(tmp_path_factory, run):
 
 ONE_OF_EACH_READER = ("json lines", "parquet", "npz by columns", "hdf5 chunks", "mat 5", "mcap", "rosbag2 folder")
 """For commands that select settings, which takes seconds."""
+TEXT_AND_MESSAGES = ("json lines", "mcap")
+"""Readers that differ most from that of CSV. All formats give the same log (tests/logs/test_every_format.py)."""
+SLOW = ("identify", "identify_stream", "compare", "report")
+
+
+def marks_of(use, form):
+    if use not in SLOW:
+        return ()
+    return pytest.mark.slow if form in TEXT_AND_MESSAGES else (pytest.mark.slow, pytest.mark.full)
+
+
 CASES = [
-    pytest.param(use, form, marks=() if use in ("log", "payload", "contact", "fleet") else pytest.mark.slow)
+    pytest.param(use, form, marks=marks_of(use, form))
     for use in USES
     for form in (ONE_OF_EACH_READER if use in ("identify", "identify_stream", "compare") else FORMATS)
     if form != "csv"

@@ -6,6 +6,7 @@ import importlib.util
 import os
 from pathlib import Path
 
+import pytest
 from cli.program import mindyn_program
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +35,7 @@ def in_this_process(words, folder):
     return ended.code, ended.err
 
 
+@pytest.mark.full
 def test_every_command_of_the_chain_works(tmp_path, monkeypatch, capsys):
     """Use the UR5 if its file is available, otherwise the Panda; `make study NAME=chain` runs both in processes."""
     monkeypatch.chdir(tmp_path)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from cli.program import mindyn_program
 from closeness import SAME_ALGEBRA, assert_close
+from comparison.same_process import methods_in_this_process
 from estimators.recovered import smooth_samples
 from raising import raises
 
@@ -96,6 +97,12 @@ def change_splits(folder, change):
     path.write_text(json.dumps(content))
 
 
+@pytest.fixture
+def same_process():
+    with methods_in_this_process():
+        yield
+
+
 def test_sets_are_read_as_described(folder, motion):
     splits = read_sets(folder)
     assert [split.name for split in splits] == ["arrays, main", "arrays, other", "tables"]
@@ -107,6 +114,7 @@ def test_sets_are_read_as_described(folder, motion):
         assert (len(held_out.log), held_out.rows) == (3000, (2020, 2980))
 
 
+@pytest.mark.usefixtures("same_process")
 def test_a_score_is_the_measure_on_the_scored_rows(folder, motion):
     (folder / "mean.py").write_text(MEAN)
     result = compare_on_logs(read_sets(folder), [str(folder / "mean.py")], folder)
@@ -170,6 +178,7 @@ def test_held_out_torque_is_not_in_the_folder_of_a_method(folder, tmp_path_facto
     assert given.count(str(folder).encode()) == 1  # the folder that it must not read, and nothing that points into it
 
 
+@pytest.mark.usefixtures("same_process")
 def test_scores_are_given_for_joints_parts_and_bands(folder):
     (split, *_) = read_sets(folder, ["arrays"])
     scores = compare_on_logs([split], ["weighted", "consistent"], folder).scores
@@ -185,6 +194,7 @@ def test_scores_are_given_for_joints_parts_and_bands(folder):
     assert score.wall_s > 0
 
 
+@pytest.mark.usefixtures("same_process")
 def test_our_fit_and_pinocchio_explain_an_arm_without_noise(folder):
     pytest.importorskip("pinocchio")
     result = compare_on_logs(read_sets(folder, ["arrays"]), ["weighted", PIPELINE], folder)
@@ -233,6 +243,7 @@ def test_unknown_methods_raise(tmp_path):
             load_method(name)
 
 
+@pytest.mark.usefixtures("same_process")
 def test_the_command_writes_one_page(folder):
     (folder / "mean.py").write_text(MEAN.replace("mean torque", "mean <torque>"))
     out = folder / "page.html"

@@ -108,6 +108,7 @@ def test_recipes_write_into_a_folder_only(monkeypatch):
 
 @needs_real_data
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_recipe_writes_the_files_of_an_entry(monkeypatch, tmp_path):
     monkeypatch.setattr("sys.argv", ["zoo", "lwr4", "--out", str(tmp_path)])
     monkeypatch.setenv("MINDYN_REAL_DATA", str(FOLDER))

@@ -40,11 +40,13 @@ def site(tmp_path_factory):
     return folder
 
 
+@pytest.mark.full
 def test_every_page_is_built(site):
     built = {path.relative_to(site).with_suffix("").as_posix() for path in site.rglob("*.html")}
     assert {page.relative_to(ROOT / "docs").with_suffix("").as_posix() for page in PAGES} <= built
 
 
+@pytest.mark.full
 def test_pages_fetch_nothing(site):
     """Links may lead out; scripts, styles, pictures and fonts may not."""
     for path in site.rglob("*.html"):
@@ -56,6 +58,7 @@ def test_pages_fetch_nothing(site):
         assert not re.search(r"@import|url\(\s*['\"]?(?:https?:)?//", path.read_text()), path.name
 
 
+@pytest.mark.full
 def test_pages_search_from_disk_and_fit_a_phone(site):
     """Search finds a page without a server; no page is wider than a phone, and no path in a table is broken."""
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -88,6 +91,7 @@ def test_pages_search_from_disk_and_fit_a_phone(site):
         browser.close()
 
 
+@pytest.mark.full
 def test_links_of_built_pages_resolve(site):
     """Files, and the places in them."""
     anchors = {path: set(re.findall(r'\bid="([^"]+)"', path.read_text())) for path in site.rglob("*.html")}

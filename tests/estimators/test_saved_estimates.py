@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from raising import raises
+from tiers import IS_FULL
 
 from mindyn.equations.identifiability.base_sets import base_parameters
 from mindyn.foundation.errors import Code, InputError, MindynError
@@ -203,7 +204,7 @@ def test_whatever_number_is_changed_nothing_contradicts_itself(tmp_path, name):
     document, rng = ESTIMATES[name], np.random.default_rng(3)
     places = list(numbers(document))
     changes = (lambda v: v + 1, lambda v: 2 * v, lambda v: -v, lambda v: v * 1.13, lambda _: 0, lambda _: 1e9)
-    for k in rng.permutation(len(places))[:60]:
+    for k in rng.permutation(len(places))[: 60 if IS_FULL else 15]:
         change = changes[rng.integers(len(changes))]
         require_loads_consistently(tmp_path / "estimate.json", change_entry(document, places[k], change))
 

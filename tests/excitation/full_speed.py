@@ -19,7 +19,13 @@ FULL_SPEED = {
 
 def design_motion(robot: mindyn.Robot, **options: Any) -> Any:
     """Design a motion by options that are merged from several tables; the fields of settings are among them."""
-    for group, kind in (("safety", mindyn.SafetySettings), ("search", mindyn.SearchSettings)):
+    groups = {
+        "motion": mindyn.MotionSettings,
+        "safety": mindyn.SafetySettings,
+        "log": mindyn.ExpectedLog,
+        "search": mindyn.SearchSettings,
+    }
+    for group, kind in groups.items():
         names = {field.name for field in fields(kind)} & set(options)
         options[group] = kind(**{name: options.pop(name) for name in names})
     return mindyn.design_motion(robot, **options)

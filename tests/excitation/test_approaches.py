@@ -153,4 +153,4 @@ def test_a_home_that_touches_is_rejected_before_the_search(arm, monkeypatch):
 
     monkeypatch.setattr(design, "_search_motion", search)
     with raises(UnsafeMotionError, Code.UNSAFE_MOTION, "home"):
-        mindyn.design_motion(mindyn.load_robot(arm), seconds=5.0, home=[0.0, 1.3, 0.2])
+        mindyn.design_motion(mindyn.load_robot(arm), seconds=5.0, motion=mindyn.MotionSettings(home=[0.0, 1.3, 0.2]))

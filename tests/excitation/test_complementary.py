@@ -20,11 +20,12 @@ NOISE = 20.0
 LIMITS = "lower = -2.0\nupper = 2.0\nvelocity = 1.2\neffort = 4000.0\n"
 
 
-def designed(count, **settings):
+def designed(count, *, with_drives=True):
     robot = mindyn.load_robot("planar2")
     limits = mindyn.MotionLimits.of(robot, lower=-2.0, upper=2.0, velocity=1.2, effort=4000.0)
     search = mindyn.SearchSettings(1)
-    return design_motions(robot, count, seconds=6.0, limits=limits, noise=NOISE, search=search, **settings)
+    log = mindyn.ExpectedLog(noise=NOISE, with_drives=with_drives)
+    return design_motions(robot, count, seconds=6.0, limits=limits, log=log, search=search)
 
 
 @pytest.mark.parametrize("drives", [True, False])

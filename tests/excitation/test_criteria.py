@@ -125,17 +125,9 @@ def test_a_and_e_are_mean_and_largest_variance(rows):
 def test_a_design_reports_the_variance_that_its_regressor_gives(criterion):
     robot = mindyn.load_robot("planar2")
     limits = mindyn.MotionLimits.of(robot, lower=-1.0, upper=1.0, velocity=2.0, effort=5000.0)
-    search = mindyn.SearchSettings(starts=1, deadline_s=1.0)
-    design = mindyn.design_motion(
-        robot,
-        seconds=5.0,
-        criterion=criterion,
-        limits=limits,
-        search=search,
-        with_drives=False,
-        noise=np.ones(2),
-        rng=0,
-    )
+    search = mindyn.SearchSettings(starts=1, deadline_s=1.0, criterion=criterion)
+    log = mindyn.ExpectedLog(noise=np.ones(2), with_drives=False)
+    design = mindyn.design_motion(robot, seconds=5.0, limits=limits, log=log, search=search)
     Y = mindyn.compile_model(robot).regressor(*design.motion.sample(design.rate_hz)[:3])
     inverse = np.linalg.inv(np.linalg.qr(Y.reshape(-1, Y.shape[-1]), mode="r"))  # loses half as many digits as Y^T Y
     covariance = inverse @ inverse.T

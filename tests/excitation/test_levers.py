@@ -19,9 +19,8 @@ def design_with(noise):
     robot = mindyn.load_robot("planar2")
     limits = mindyn.MotionLimits.of(robot, lower=-2.0, upper=2.0, velocity=1.2, acceleration=8.0, effort=4000.0)
     search = mindyn.SearchSettings(starts=1)
-    return mindyn.design_motion(
-        robot, seconds=SECONDS, limits=limits, search=search, noise=noise, rate_hz=RATE_HZ, speed=0.6
-    )
+    motion, log = mindyn.MotionSettings(speed=0.6), mindyn.ExpectedLog(RATE_HZ, noise)
+    return mindyn.design_motion(robot, seconds=SECONDS, limits=limits, motion=motion, log=log, search=search)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ import mindyn
 from mindyn.foundation.algebra.poses import IDENTITY
 from mindyn.foundation.errors import Code, InputError, MissingPhysicsError, UnsafeMotionError
 from mindyn.foundation.findings import Kind
-from mindyn.motions import Box, Capsule
+from mindyn.motions import Box, Capsule, design_motions
 from mindyn.regression.regressor import Regressor, with_estimated_drives
 from mindyn.regression.row_blocks import gather
 from mindyn.robots.parts import Limits, Link
@@ -250,10 +250,33 @@ def test_impossible_arguments_are_named(options, code, subject):
         design(*arm(), **options)
 
 
-@pytest.mark.parametrize(("name", "value"), [("safety", {"floor": None}), ("search", 3)])
+@pytest.mark.parametrize(
+    ("name", "value"), [("motion", {"speed": 1.0}), ("safety", {"floor": None}), ("log", 100.0), ("search", 3)]
+)
 def test_settings_of_another_type_are_named(name, value):
     with raises(InputError, Code.WRONG_TYPE, name):
         mindyn.design_motion(arm()[0], **{name: value})
+
+
+GROUPS = {"motion": mindyn.MotionSettings, "log": mindyn.ExpectedLog, "search": mindyn.SearchSettings}
+MOVED = [
+    *((name, "motion") for name in ("family", "speed", "acceleration", "start", "home", "move")),
+    *((name, "log") for name in ("rate_hz", "noise", "with_drives", "beta", "previous")),
+    ("criterion", "search"),
+]
+
+
+@pytest.mark.parametrize("function", [mindyn.design_motion, design_motions])
+@pytest.mark.parametrize(("name", "group"), MOVED)
+def test_an_argument_that_is_a_field_of_settings_names_them(function, name, group):
+    assert name in {field.name for field in fields(GROUPS[group])}
+    with pytest.raises(TypeError, match=rf"{group}=mindyn.{GROUPS[group].__name__}\({name}=\.\.\.\)"):
+        function(arm()[0], **{name: 1.0})
+
+
+def test_an_unknown_argument_is_still_unknown():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'harmonics'"):
+        mindyn.design_motion(arm()[0], harmonics=5)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,13 @@ def arm(tmp_path_factory):
 def design(arm, velocity, seconds):
     limits = mindyn.MotionLimits.of(arm, lower=-1.2, upper=1.2, velocity=velocity, acceleration=30.0, effort=3.0)
     return mindyn.design_motion(
-        arm, seconds=seconds, purpose="servo", limits=limits, safety=SAFETY, search=SEARCH, rate_hz=50.0
+        arm,
+        seconds=seconds,
+        purpose="servo",
+        limits=limits,
+        safety=SAFETY,
+        log=mindyn.ExpectedLog(rate_hz=50.0),
+        search=SEARCH,
     )
 
 

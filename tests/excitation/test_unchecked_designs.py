@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from cli.program import mindyn_program
 from example_robots import example_robot
+from excitation.full_speed import design_motion
 from oracles.collision_scene import load_scene
 from oracles.motion_reference import check_motion, read_motion
 
@@ -21,7 +22,8 @@ from mindyn.motions.excitation.motion_files import ALL
 QUICK = {
     "seconds": 6.0,
     "family": mindyn.Fourier(2, ramp_s=1.0),
-    "search": mindyn.SearchSettings(starts=1, deadline_s=2.0),
+    "starts": 1,
+    "deadline_s": 2.0,
 }
 SHORT = ("--seconds", "6", "--harmonics", "2", "--starts", "1", "--deadline-s", "10", "--rate-hz", "50")
 TURNED_OFF = {
@@ -39,7 +41,7 @@ def errors_of(design) -> list:
 def test_checks_that_are_turned_off_are_errors_everywhere(names, tmp_path):
     robot = mindyn.load_robot("ur10")
     settings = {key: value for name in names for key, value in TURNED_OFF[name].items()}
-    design = mindyn.design_motion(robot, safety=mindyn.SafetySettings(**settings), **QUICK)
+    design = design_motion(robot, **settings, **QUICK)
     (error,) = errors_of(design)
     assert error.kind is Kind.NOT_CHECKED
     assert error.details == names
@@ -59,7 +61,7 @@ def test_checks_that_are_turned_off_are_errors_everywhere(names, tmp_path):
 
 def test_a_design_with_all_checks_has_no_error():
     robot = mindyn.load_robot(example_robot("ur5"))
-    design = mindyn.design_motion(robot, **QUICK)
+    design = design_motion(robot, **QUICK)
     assert not errors_of(design)
     assert "NOT CHECKED" not in repr(design)
     assert "within all limits" in " ".join(design.summary())
@@ -112,7 +114,7 @@ def test_guesses_that_overlap_at_home_are_unchecked_there_and_home_is_accepted(b
     """The wrist is folded onto the forearm, where the guesses overlap and the true links do not."""
     robot = mindyn.load_robot(bare)
     home = [0.0, -1.5708, 1.0, -1.5708, 0.0, 0.0]
-    design = mindyn.design_motion(robot, home=home, **QUICK)
+    design = design_motion(robot, home=home, **QUICK)
     assert design.approach is not None
     assert min(distance.distance_m for distance in design.check.distances) > 0
     assert not errors_of(design)
@@ -120,7 +122,7 @@ def test_guesses_that_overlap_at_home_are_unchecked_there_and_home_is_accepted(b
 
 def test_without_coal_the_headline_counts_the_pairs_that_it_could_check(monkeypatch):
     monkeypatch.setattr("mindyn.motions.excitation.collision_shapes.import_coal", lambda: None)
-    design = mindyn.design_motion(mindyn.load_robot(example_robot("ur5")), **QUICK)
+    design = design_motion(mindyn.load_robot(example_robot("ur5")), **QUICK)
     (finding,) = [finding for finding in design.findings if finding.kind is Kind.INEXACT_PAIR]
     assert install_command("collision") in finding.remedy
     assert {*finding.joints} <= {*design.check.unchecked}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from cli.program import mindyn_program
 from example_robots import example_robot
+from excitation.full_speed import design_motion
 from oracles.collision_scene import load_scene
 from oracles.motion_reference import check_motion, read_motion
 from raising import raises
@@ -21,7 +22,8 @@ SHORT = ("--seconds", "6", "--harmonics", "2", "--starts", "1", "--deadline-s", 
 QUICK = {
     "seconds": 6.0,
     "family": mindyn.Fourier(2, ramp_s=1.0),
-    "search": mindyn.SearchSettings(starts=1, deadline_s=2.0),
+    "starts": 1,
+    "deadline_s": 2.0,
 }
 UR5_HOME = [0, -1.5708, 0, -1.5708, 0, 0]
 
@@ -35,7 +37,7 @@ def middles(motion) -> np.ndarray:
 @pytest.mark.parametrize("home", [None, UR5_HOME])
 def test_no_whole_turn_brings_a_motion_closer_to_home_or_zero(seed, home):
     robot = mindyn.load_robot(example_robot("ur5"))
-    design = mindyn.design_motion(robot, home=home, rng=seed, **QUICK)
+    design = design_motion(robot, home=home, rng=seed, **QUICK)
     q = design.motion.derivative(np.linspace(0, design.seconds, 2001), 0)
     towards = np.zeros(6) if home is None else np.array(home)
     for joint, middle in enumerate(middles(design.motion)):
@@ -48,7 +50,10 @@ def test_no_whole_turn_brings_a_motion_closer_to_home_or_zero(seed, home):
     assert max(design.used.values()) <= 1
 
 
-@pytest.mark.parametrize(("name", "home"), [("ur5", UR5_HOME), ("panda", [0, -0.8, 0, -2.4, 0, 1.6, 0.8])])
+@pytest.mark.parametrize(
+    ("name", "home"),
+    [("ur5", UR5_HOME), pytest.param("panda", [0, -0.8, 0, -2.4, 0, 1.6, 0.8], marks=pytest.mark.full)],
+)
 def test_a_usual_home_has_an_approach_that_touches_nothing(name, home, tmp_path):
     """The reference reads the original file with its meshes: Pinocchio places them, coal measures."""
     path = example_robot(name)
@@ -94,7 +99,7 @@ def test_a_run_rejects_a_robot_that_is_not_at_its_first_position():
     robot = mindyn.load_robot("planar2")
     limits = mindyn.MotionLimits.of(robot, lower=-2.0, upper=2.0, velocity=2.0, effort=4000.0)
     for home in (None, [0.5, 0.5]):
-        run = mindyn.design_motion(robot, limits=limits, home=home, **QUICK).run()
+        run = design_motion(robot, limits=limits, home=home, **QUICK).run()
         first, _, _ = run(0.0)
         run.require_start(first + 0.049)
         for joint, name in enumerate(robot.joint_names):

@@ -59,6 +59,7 @@ def values(result: FleetStudy) -> bytes:
     return b"".join(item.estimate.beta.tobytes() for item in (result.type, *result.robots) if item.estimate is not None)
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore")
 def test_dask_over_a_store_gives_the_serial_bits_though_a_worker_dies(cluster, serial, tmp_path):
     killed: list[int] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import polars
@@ -248,12 +249,18 @@ FAULTS = {
 }
 
 
+@cache
+def record_pair(seed):
+    """Record two motions of one plant, once for all faults."""
+    plant = random_plant(np.random.default_rng(seed))
+    return [record_servos(plant, 10 * seed + k) for k in range(2)]
+
+
 @pytest.mark.parametrize("name", FAULTS)
 @pytest.mark.parametrize("seed", [1, 4])
 def test_a_fault_of_the_log_is_one_finding(arm, name, seed):
     fault, kind, joints = FAULTS[name]
-    plant = random_plant(np.random.default_rng(seed))
-    estimate = mindyn.identify_servos(arm, [fault(record_servos(plant, 10 * seed + k)) for k in range(2)])
+    estimate = mindyn.identify_servos(arm, [fault(log) for log in record_pair(seed)])
     found = [finding for finding in estimate.findings if finding.is_on_first_screen]
     assert [finding.kind for finding in found] == ([] if kind is None else [kind])
     assert [finding.joints for finding in found] == ([] if kind is None else [tuple(joints)])

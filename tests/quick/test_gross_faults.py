@@ -206,8 +206,8 @@ def test_a_motion_keeps_its_clearance_by_the_kinematics_of_pinocchio():
     robot = replace(mindyn.load_robot("ur10"), drives=())
     safety = mindyn.SafetySettings(tip_speed=3.0, clearance_m=0.25, floor=0.0)
     search = mindyn.SearchSettings(starts=1, deadline_s=60.0)
-    home = [0.0, -2.0, 1.8, -1.2, 0.5, 0.0]
-    design = mindyn.design_motion(robot, seconds=10.0, home=home, safety=safety, search=search)
+    motion = mindyn.MotionSettings(home=[0.0, -2.0, 1.8, -1.2, 0.5, 0.0])
+    design = mindyn.design_motion(robot, seconds=10.0, motion=motion, safety=safety, search=search)
     model = mindyn.to_pinocchio(robot)
     data, heights = model.createData(), []
     for t in np.linspace(0, 10.0, 500):

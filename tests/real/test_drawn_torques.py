@@ -11,7 +11,7 @@ from leaderboard.sets import prepare
 from mindyn.applications.comparison.log_sets import read_sets
 from mindyn.identification import check_full_model, torque_bands
 
-SETS = ("kuka_kr300", "ur10_unisa")
+SETS = (pytest.param("kuka_kr300", marks=pytest.mark.full), "ur10_unisa")
 COUNT = 100
 
 

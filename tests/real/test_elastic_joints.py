@@ -74,7 +74,9 @@ def test_deflection_of_the_held_out_run(recordings, models):
     assert abs(elasticity["joint2"].time_offset_s - 0.003) < 2e-4
 
 
-@pytest.mark.parametrize("name", ["ur10", "panda", "tx40"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("ur10", marks=pytest.mark.full), "panda", pytest.param("tx40", marks=pytest.mark.full)]
+)
 @pytest.mark.usefixtures("real_data")
 def test_rigid_robots_have_no_elasticity(name):
     """Their encoders are on one side; a copy with its own noise and clock shows no deflection."""

@@ -182,7 +182,7 @@ def noisy(logs, seed):
     return {name: replace(log, tau=log.tau + sigma * rng.standard_normal(log.tau.shape)) for name, log in logs.items()}
 
 
-@pytest.mark.parametrize("solution", ["steps", "together"])
+@pytest.mark.parametrize("solution", ["steps", pytest.param("together", marks=pytest.mark.full)])
 def test_intervals_contain_the_true_values(puma, plan, logs, solution):
     inside, errors, stated = [], [], []
     for seed in range(240):  # the correlation of 60 fits has a standard deviation of 0.13

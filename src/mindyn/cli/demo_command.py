@@ -67,7 +67,7 @@ def _run_demo(out: Path, talk: Callable[[str], None]) -> tuple[Estimate, dict[st
     from mindyn.identification.feasibility.full_models.full_model import build_full_model
     from mindyn.kernels.model import compile_model
     from mindyn.motions.excitation.design import design_motion
-    from mindyn.motions.excitation.design_inputs import SearchSettings
+    from mindyn.motions.excitation.design_inputs import MotionSettings, SearchSettings
     from mindyn.motions.excitation.motion_safety import SafetySettings
     from mindyn.output.export.ros2_package import CONTROL_FUNCTIONS
     from mindyn.output.export.urdf_writer import write_urdf
@@ -79,11 +79,9 @@ def _run_demo(out: Path, talk: Callable[[str], None]) -> tuple[Estimate, dict[st
     design = design_motion(
         truth,
         seconds=DEMO_SECONDS,
-        criterion="condition",
-        speed=1.0,
-        acceleration=1.0,
+        motion=MotionSettings(speed=1.0, acceleration=1.0),
         safety=SafetySettings(floor=None),
-        search=SearchSettings(starts=1),
+        search=SearchSettings(starts=1, criterion="condition"),
         progress=talk,
     )
     if design.is_interrupted:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, get_args
 
@@ -16,6 +16,7 @@ from mindyn.cli.arguments import (
     VERBOSE_OPTION,
     complete_from,
     load_and_hold,
+    option_group,
     with_robot_options,
 )
 from mindyn.cli.choices import Purpose
@@ -45,8 +46,29 @@ CORRECTABLE: Final = (Kind.GUESSED_LIMIT, Kind.GUESSED_VOLUME, Kind.GUESSED_FLOO
 """Findings about guesses that the file of limits replaces."""
 
 
+@dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """The options of the search: functions of time, random starts, and the time limit."""
+
+    harmonics: int
+    starts: int
+    seed: int
+    deadline_s: float | None
+
+
+def parse_search_options(
+    harmonics: Annotated[int, typer.Option(help="Harmonics of the Fourier series.")] = 5,
+    starts: Annotated[int, typer.Option(help="Number of random starts.")] = 4,
+    seed: Annotated[int, typer.Option(help="Seed of the random starts.")] = 0,
+    deadline_s: Annotated[float | None, typer.Option(help="Time limit, s; the best motion so far is kept.")] = None,
+) -> SearchOptions:
+    """Return the options of the search that a command line gives."""
+    return SearchOptions(harmonics, starts, seed, deadline_s)
+
+
 @with_robot_options
 @with_motion_options
+@option_group("search", parse_search_options, "Search")
 def excite(
     robot: Annotated[str, ROBOT_ARGUMENT],
     seconds: Annotated[float | None, typer.Option(help="Length, s; default: 20, for servos 120.")] = None,
@@ -65,12 +87,7 @@ def excite(
     motions: Annotated[int, typer.Option(help="Number of motions that complement each other.")] = 1,
     *,
     motion: MotionOptions,
-    harmonics: Annotated[int, typer.Option(help="Harmonics of the Fourier series.", rich_help_panel="Search")] = 5,
-    starts: Annotated[int, typer.Option(help="Number of random starts.", rich_help_panel="Search")] = 4,
-    seed: Annotated[int, typer.Option(help="Seed of the random starts.", rich_help_panel="Search")] = 0,
-    deadline_s: Annotated[
-        float | None, typer.Option(help="Time limit, s; the best motion so far is kept.", rich_help_panel="Search")
-    ] = None,
+    search: SearchOptions,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -90,7 +107,7 @@ def excite(
     """Design an exciting motion within a robot's limits; Ctrl-C keeps the best motion so far."""
     from mindyn.foundation.algebra.requirements import require_positive
     from mindyn.motions.excitation.complementary import design_motions
-    from mindyn.motions.excitation.design_inputs import SearchSettings
+    from mindyn.motions.excitation.design_inputs import ExpectedLog, MotionSettings, SearchSettings
     from mindyn.motions.excitation.limits import MotionLimits
     from mindyn.motions.excitation.motion_files import files_at
     from mindyn.motions.excitation.motions import Fourier
@@ -108,7 +125,6 @@ def excite(
     given = read_limits_file(motion.limits, arm, held)
     bounds = MotionLimits.from_dict(arm, given.bounds)
     safety = replace(motion.safety, **given.surroundings)
-    search = SearchSettings(starts, deadline_s)
     if motions > 1 and out is not None and out.suffix:
         raise InputError(
             f"--motions {motions} needs a folder, got '{out}'",
@@ -124,24 +140,20 @@ def excite(
     if controller_hz is not None:
         require_positive(controller_hz, "--controller-hz", "such as 125")
     length = seconds if seconds is not None else SECONDS if purpose == "servo" else 20.0
-    with count_messages("designing", (starts + 1) * max(motions, 1), verbose=verbose) as talk:
+    family = servo_family(length, search.harmonics) if purpose == "servo" else Fourier(search.harmonics)
+    settings = SearchSettings(search.starts, search.deadline_s)
+    with count_messages("designing", (search.starts + 1) * max(motions, 1), verbose=verbose) as talk:
         designs = design_motions(
             arm,
             motions,
             seconds=length,
-            family=servo_family(length, harmonics) if purpose == "servo" else Fourier(harmonics),
             purpose=purpose,
             limits=bounds,
-            noise=given.noise,
-            rate_hz=rate_hz,
-            start=given.start,
-            home=given.home,
-            speed=speed,
-            acceleration=acceleration,
+            motion=MotionSettings(family, speed, acceleration, given.start, given.home, motion.move),
             safety=safety,
-            search=search,
-            move=motion.move,
-            rng=seed,
+            log=ExpectedLog(rate_hz, given.noise),
+            search=settings,
+            rng=search.seed,
             progress=talk,
         )
     if any(design.is_interrupted and design.determined_count == 0 for design in designs):

@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
@@ -23,6 +23,7 @@ from mindyn.cli.arguments import (
     assignment_error,
     complete_from,
     hold_unlogged_gripper,
+    option_group,
     require_companion,
     require_exclusive,
     with_robot_options,
@@ -78,7 +79,80 @@ USUAL_SECONDS: Final = 20.0
 _HELD_OUT_HINT: Final = "pass a log of another motion to --validate, or omit it"
 
 
+@dataclass(frozen=True, slots=True)
+class MethodOptions:
+    """The options --consistent to --servo: how the parameters are fitted; None: selected by the logs."""
+
+    consistent: bool
+    method: str | None
+    prior: str | None
+    no_offsets: bool
+    servo: bool | None
+
+
+def parse_method_options(
+    consistent: Annotated[
+        bool, typer.Option("--consistent", help="Fit with physical consistency constraints.")
+    ] = False,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Instead of the selected method: {', '.join(METHOD_NAMES)}; "
+            f"for position targets: {', '.join(SERVO_METHOD_NAMES)}.",
+            autocompletion=complete_from((*METHOD_NAMES, *SERVO_METHOD_NAMES)),
+            metavar="NAME",
+        ),
+    ] = None,
+    prior: Annotated[
+        str | None, typer.Option(help="With --consistent: robot with trusted inertials.", metavar="ROBOT")
+    ] = None,
+    no_offsets: Annotated[bool, typer.Option("--no-offsets", help="With --consistent: fit no torque offsets.")] = False,
+    servo: Annotated[
+        bool | None,
+        typer.Option(
+            "--servo/--no-servo",
+            help="Estimate position servos by simulation, with the masses of the file. Default: if the logs have "
+            "targets, no torques and an unknown kp.",
+        ),
+    ] = None,
+) -> MethodOptions:
+    """Return the options of the fit that a command line gives. Raise if they contradict each other."""
+    require_companion("--prior", prior is not None, "--consistent", consistent)
+    require_companion("--no-offsets", no_offsets, "--consistent", consistent)
+    require_exclusive({"--method": method is not None, "--consistent": consistent})
+    return MethodOptions(consistent, method, prior, no_offsets, servo)
+
+
+@dataclass(frozen=True, slots=True)
+class GainOptions:
+    """The options --scale to --mass: what fixes the common scale of unknown gains."""
+
+    scale: str
+    loaded: list[str] | None
+    mass: float | None
+
+
+def parse_gain_options(
+    scale: Annotated[
+        str,
+        typer.Option(
+            help="What fixes their common scale: robot (gravity parameters of its file), free, or a known base "
+            "parameter NAME=VALUE."
+        ),
+    ] = "robot",
+    loaded: Annotated[list[str] | None, typer.Option(help="Log with a load of known mass. Repeatable.")] = None,
+    mass: Annotated[float | None, typer.Option(help="Mass of the load of --loaded, kg.")] = None,
+) -> GainOptions:
+    """Return the options of unknown gains that a command line gives. Raise if they contradict each other."""
+    require_companion("--loaded", loaded is not None, "--mass", mass is not None)
+    require_companion("--mass", mass is not None, "--loaded", loaded is not None)
+    require_exclusive({"--loaded": loaded is not None, "--scale": scale != "robot"})
+    return GainOptions(scale, loaded, mass)
+
+
 @with_robot_options
+@option_group("fit", parse_method_options, "Method")
+@option_group("gains", parse_gain_options, "Unknown gains")
 def identify(
     robot: Annotated[str, ROBOT_ARGUMENT],
     logs: Annotated[
@@ -102,59 +176,14 @@ def identify(
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write report.html into --out.", rich_help_panel="Output")
     ] = True,
-    consistent: Annotated[
-        bool, typer.Option("--consistent", help="Fit with physical consistency constraints.", rich_help_panel="Method")
-    ] = False,
-    method: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Instead of the selected method: {', '.join(METHOD_NAMES)}; "
-            f"for position targets: {', '.join(SERVO_METHOD_NAMES)}.",
-            autocompletion=complete_from((*METHOD_NAMES, *SERVO_METHOD_NAMES)),
-            metavar="NAME",
-            rich_help_panel="Method",
-        ),
-    ] = None,
-    prior: Annotated[
-        str | None,
-        typer.Option(
-            help="With --consistent: robot with trusted inertials.", metavar="ROBOT", rich_help_panel="Method"
-        ),
-    ] = None,
-    no_offsets: Annotated[
-        bool,
-        typer.Option("--no-offsets", help="With --consistent: fit no torque offsets.", rich_help_panel="Method"),
-    ] = False,
+    *,
+    fit: MethodOptions,
     drives: Annotated[
         Path | None, typer.Option(help=".toml file with drive tables, for robot files without drives.")
     ] = None,
-    scale: Annotated[
-        str,
-        typer.Option(
-            help="What fixes their common scale: robot (gravity parameters of its file), free, or a known base "
-            "parameter NAME=VALUE.",
-            rich_help_panel="Unknown gains",
-        ),
-    ] = "robot",
-    loaded: Annotated[
-        list[str] | None,
-        typer.Option(help="Log with a load of known mass. Repeatable.", rich_help_panel="Unknown gains"),
-    ] = None,
-    mass: Annotated[
-        float | None, typer.Option(help="Mass of the load of --loaded, kg.", rich_help_panel="Unknown gains")
-    ] = None,
-    servo: Annotated[
-        bool | None,
-        typer.Option(
-            "--servo/--no-servo",
-            help="Estimate position servos by simulation, with the masses of the file. Default: if the logs have "
-            "targets, no torques and an unknown kp.",
-            rich_help_panel="Method",
-        ),
-    ] = None,
+    gains: GainOptions,
     as_json: Annotated[bool, JSON_OPTION] = False,
     verbose: Annotated[bool, VERBOSE_OPTION] = False,
-    *,
     options: RobotOptions,
 ) -> None:
     """Identify the dynamic parameters of a robot from its logs."""
@@ -164,31 +193,25 @@ def identify(
     from mindyn.robots.safe_robot_files import read_text
     from mindyn.robots.toml_format import read_drives
 
-    require_companion("--prior", prior is not None, "--consistent", consistent)
-    require_companion("--no-offsets", no_offsets, "--consistent", consistent)
-    require_exclusive({"--method": method is not None, "--consistent": consistent})
-    require_companion("--loaded", loaded is not None, "--mass", mass is not None)
-    require_companion("--mass", mass is not None, "--loaded", loaded is not None)
-    require_exclusive({"--loaded": loaded is not None, "--scale": scale != "robot"})
-    fixed_scale = _parse_scale(scale)
+    fixed_scale = _parse_scale(gains.scale)
     of_masses = {
-        "--method": method is not None,
-        "--consistent": consistent,
-        "--loaded": loaded is not None,
-        "--scale": scale != "robot",
+        "--method": fit.method is not None,
+        "--consistent": fit.consistent,
+        "--loaded": gains.loaded is not None,
+        "--scale": gains.scale != "robot",
         "--conditioning": conditioning is not None,
         "--stream": stream,
     }
     for option, is_set in of_masses.items():
-        require_exclusive({option: is_set, "--servo": servo is True})
+        require_exclusive({option: is_set, "--servo": fit.servo is True})
     require_exclusive({"--hold-out": hold_out, "--validate": held_out})
-    for option, given in {"--method": method is not None, "--hold-out": hold_out}.items():
+    for option, given in {"--method": fit.method is not None, "--hold-out": hold_out}.items():
         require_exclusive({option: given, "--stream": stream})
-    if method is not None:
+    if fit.method is not None:
         from mindyn.identification.method_names import METHODS, SERVO_METHODS
 
-        require_choice(method, {**METHODS, **SERVO_METHODS}, "--method")
-    places, apart, weighed = (expand_locations(given or ()) for given in (logs, held_out, loaded))
+        require_choice(fit.method, {**METHODS, **SERVO_METHODS}, "--method")
+    places, apart, weighed = (expand_locations(given or ()) for given in (logs, held_out, gains.loaded))
     resolved = [place.resolve() if isinstance(place, Path) else place for place in places]
     if twice := [str(path) for k, path in enumerate(places) if resolved[k] in resolved[:k]]:
         raise InputError(
@@ -208,7 +231,7 @@ def identify(
     if conditioning is not None:
         content = read_settings_toml(conditioning, "file of settings", InputError, "such as motion_hz = 20.0")
         settings = Conditioning.from_dict(content)
-    prior_model: Robot | Literal["robot"] = "robot" if prior is None else load_matching(prior, arm)
+    prior_model: Robot | Literal["robot"] = "robot" if fit.prior is None else load_matching(fit.prior, arm)
     whole, others = [] if stream else read_logs(places, arm, are_training=True), read_logs(apart, arm)
     training = [scan_log(place, arm) for place in places] if stream else whole
     from mindyn.regression.gathered_log import sources_of
@@ -217,7 +240,7 @@ def identify(
     if hold_out:
         training, others = _split_logs(whole, hold_out)
         whole = training
-    if servo or (servo is None and not any(of_masses.values()) and has_servo_logs([*training, *others])):
+    if fit.servo or (fit.servo is None and not any(of_masses.values()) and has_servo_logs([*training, *others])):
         described = {"given": robot, **options.to_dict()}
         files = [*places, *apart, *([Path(robot)] if Path(robot).is_file() else [])]
         obsolete = (*RUN_FILES, CALIBRATION_FILE)
@@ -243,9 +266,9 @@ def identify(
     from mindyn.output.report.write_report import write_report
     from mindyn.regression.settings import EquationSettings
 
-    estimator: Estimator | None = None if method is None else {**METHODS, **SERVO_METHODS}[method]
-    if consistent:
-        dropped = ("offset",) if no_offsets else ()
+    estimator: Estimator | None = None if fit.method is None else {**METHODS, **SERVO_METHODS}[fit.method]
+    if fit.consistent:
+        dropped = ("offset",) if fit.no_offsets else ()
         estimator = PhysicallyConsistent(prior=prior_model, covariance="correlated", dropped=dropped)
     with nullcontext() if out is None else make_output_folder(out):
         with count_messages("identifying", IDENTIFY_PROGRESS_STEPS, verbose=verbose) as talk:
@@ -255,7 +278,7 @@ def identify(
                 estimator,
                 EquationSettings.automatic(settings),
                 progress=talk,
-                scale=fixed_scale if mass is None else WeighedLoad(read_logs(weighed, arm), mass),
+                scale=fixed_scale if gains.mass is None else WeighedLoad(read_logs(weighed, arm), gains.mass),
             )
         elasticity = _identify_elasticity(estimate, whole)
         verdict, feasibility = validate(estimate, others) if others else None, check_feasible(estimate)
@@ -266,7 +289,7 @@ def identify(
                 *find_missing_velocity(estimate.settings.conditioning, others),
             )
         )
-        robots = [Path(name) for name in (robot, prior) if name is not None and Path(name).is_file()]
+        robots = [Path(name) for name in (robot, fit.prior) if name is not None and Path(name).is_file()]
         inputs = [*places, *apart, *(place for place in (conditioning, drives) if place), *robots]
         record = _run_record(
             estimate, inputs, others, {"given": robot, **options.to_dict()}, out, perf_counter() - start

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from math import degrees, floor, inf, log10
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from mindyn.cli.arguments import JSON_OPTION, complete_from, require_companion, require_exclusive
+from mindyn.cli.arguments import JSON_OPTION, complete_from, option_group, require_companion, require_exclusive
 from mindyn.cli.choices import CONTROLLER_NAMES, WrenchFrame
 from mindyn.cli.exit_codes import ExitCode
 from mindyn.cli.output_files import CONTROLLER_ENDINGS, require_output_file
@@ -39,11 +39,18 @@ CALIBRATION_SCHEMA: Final = table_schema(
 )
 
 
-def payload(
-    run: Annotated[Path | None, RUN_ARGUMENT] = None,
-    log: Annotated[
-        Path | None, typer.Argument(help="Log with the payload; a sidecar .toml describes its columns.")
-    ] = None,
+@dataclass(frozen=True, slots=True)
+class SensorOptions:
+    """The options --wrench to --c: a log of a force/torque sensor, and what is known of the sensor."""
+
+    wrench: Path | None
+    robot: str | None
+    wrench_frame: WrenchFrame | None
+    estimate_rotation: bool
+    c: Path | None
+
+
+def parse_sensor_options(
     wrench: Annotated[
         Path | None, typer.Option(help="Log of a force/torque sensor that carries the payload, instead of RUN and LOG.")
     ] = None,
@@ -57,6 +64,58 @@ def payload(
     c: Annotated[
         Path | None, typer.Option("--c", help="C header to write, which removes weight and bias (.h).")
     ] = None,
+) -> SensorOptions:
+    """Return the options of the sensor that a command line gives. Raise if they are given without a log of it."""
+    if wrench is None:
+        given = {"--robot": robot, "--wrench-frame": wrench_frame, "--estimate-rotation": estimate_rotation, "--c": c}
+        for option, value in given.items():
+            require_companion(option, value, "--wrench", None)
+    return SensorOptions(wrench, robot, wrench_frame, estimate_rotation, c)
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerOptions:
+    """The options --to, --out and --name: the controller for which the payload is written, and the file."""
+
+    to: str | None
+    out: Path | None
+    name: str | None
+
+
+def parse_controller_options(
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            help=f"Write the payload for a controller instead of printing it: {', '.join(CONTROLLER_NAMES)}.",
+            autocompletion=complete_from(CONTROLLER_NAMES),
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="File of --to; without it, the text is printed. Franka: .json for Desk."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the payload in the file of --to; for KUKA, the number of the tool.")
+    ] = None,
+) -> ControllerOptions:
+    """Return the options of the file for a controller that a command line gives."""
+    if to is not None:
+        require_choice(to, CONTROLLER_NAMES, "--to")
+    require_companion("--out", out, "--to", to)
+    require_companion("--name", name, "--to", to)
+    return ControllerOptions(to, out, name)
+
+
+@option_group("sensor", parse_sensor_options)
+@option_group("controller", parse_controller_options)
+def payload(
+    run: Annotated[Path | None, RUN_ARGUMENT] = None,
+    log: Annotated[
+        Path | None, typer.Argument(help="Log with the payload; a sidecar .toml describes its columns.")
+    ] = None,
+    *,
+    sensor: SensorOptions,
     link: Annotated[
         str | None, typer.Option(help="Link that carries the payload, or frame of the sensor; default: the last link.")
     ] = None,
@@ -77,31 +136,14 @@ def payload(
             "run, and used for other payloads."
         ),
     ] = None,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            "--to",
-            help=f"Write the payload for a controller instead of printing it: {', '.join(CONTROLLER_NAMES)}.",
-            autocompletion=complete_from(CONTROLLER_NAMES),
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", help="File of --to; without it, the text is printed. Franka: .json for Desk."),
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="Name of the payload in the file of --to; for KUKA, the number of the tool.")
-    ] = None,
+    controller: ControllerOptions,
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
     """Identify the payload in a log, from an estimate of the arm without payload or a force/torque sensor."""
-    if to is not None:
-        require_choice(to, CONTROLLER_NAMES, "--to")
-        require_exclusive({"--to": to, "--json": as_json})
-    require_companion("--out", out, "--to", to)
-    require_companion("--name", name, "--to", to)
-    if out is not None:
-        require_output_file(out, CONTROLLER_ENDINGS, [] if run is None else [run / "estimate.json", run])
+    if controller.to is not None:
+        require_exclusive({"--to": controller.to, "--json": as_json})
+    if controller.out is not None:
+        require_output_file(controller.out, CONTROLLER_ENDINGS, [] if run is None else [run / "estimate.json", run])
 
     from mindyn.applications.payload.identify_payload import calibrate_load
     from mindyn.applications.payload.identify_payload import identify_payload as payload_of
@@ -109,21 +151,19 @@ def payload(
     from mindyn.logs.wrench_log import read_wrench_log
     from mindyn.robots.loading import load_robot
 
-    if wrench is not None:
-        require_exclusive({"--wrench": wrench, "RUN": run})
-        arm = None if robot is None else load_robot(robot)
-        readings = read_wrench_log(wrench, arm, {} if wrench_frame is None else {"frame": wrench_frame})
-        print_status(f"read {wrench}: {len(readings)} rows")
-        sensed = identify_payload_from_wrench(readings, arm, link, estimate_rotation=estimate_rotation)
-        if to is None:
-            _print_wrench_payload(sensed, c, arm, as_json=as_json)
+    if sensor.wrench is not None:
+        require_exclusive({"--wrench": sensor.wrench, "RUN": run})
+        arm = None if sensor.robot is None else load_robot(sensor.robot)
+        frames = {} if sensor.wrench_frame is None else {"frame": sensor.wrench_frame}
+        readings = read_wrench_log(sensor.wrench, arm, frames)
+        print_status(f"read {sensor.wrench}: {len(readings)} rows")
+        sensed = identify_payload_from_wrench(readings, arm, link, estimate_rotation=sensor.estimate_rotation)
+        if controller.to is None:
+            _print_wrench_payload(sensed, sensor.c, arm, as_json=as_json)
         else:
             _require_consistent_readings(sensed)
-            _write_for_controller(sensed.load, to, out, name)
+            _write_for_controller(sensed.load, controller.to, controller.out, controller.name)
         return
-    given = {"--robot": robot, "--wrench-frame": wrench_frame, "--estimate-rotation": estimate_rotation, "--c": c}
-    for option, value in given.items():
-        require_companion(option, value, "--wrench", None)
     if run is None or log is None:
         message = "payload needs RUN and LOG, or --wrench LOG"
         raise InputError(message, code=Code.MISSING_VALUE, subject="RUN" if run is None else "LOG")
@@ -140,8 +180,8 @@ def payload(
     load = payload_of(estimate, logs[0], link=link, gain_deviation=gain_deviation, calibration=known)
     load_in_frame = _express_in_frame(estimate.robot, load, frame)
     print_findings(load.findings)
-    if to is not None:
-        _write_for_controller(load_in_frame, to, out, name)
+    if controller.to is not None:
+        _write_for_controller(load_in_frame, controller.to, controller.out, controller.name)
         return
     if as_json:
         print_json(_payload_data(load, load_in_frame))

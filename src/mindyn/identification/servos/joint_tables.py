@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from math import ceil
 from typing import Final
@@ -16,7 +17,7 @@ from mindyn.foundation.errors import Code, InputError
 from mindyn.kernels.model import Model, compile_model
 from mindyn.logs.filters import lowpass_positions
 from mindyn.logs.log import Log
-from mindyn.robots.robot import Robot
+from mindyn.robots.robot import CACHED_ROBOTS, Robot
 
 STEP_S: Final = 0.002
 """Longest step of the simulation, MuJoCo's default."""
@@ -96,7 +97,7 @@ def build_servo_rows(robot: Robot, logs: Sequence[Log], delay_s: float = 0.0) ->
             code=Code.MISSING_VALUE,
             subject="robot",
         )
-    model = compile_model(robot)
+    model = _model_of(robot)
     parts = [
         _segment_rows(model, segment, number, delay_s) for number, log in enumerate(logs) for segment in _split_log(log)
     ]
@@ -109,6 +110,12 @@ def build_servo_rows(robot: Robot, logs: Sequence[Log], delay_s: float = 0.0) ->
         )
     columns = (np.concatenate(column) for column in zip(*parts, strict=True))
     return ServoRows(*columns)
+
+
+@lru_cache(maxsize=CACHED_ROBOTS)
+def _model_of(robot: Robot) -> Model:
+    """Return the model of a robot. Every delay that is tried needs it, and tracing it takes 0.1 s."""
+    return compile_model(robot)
 
 
 def _split_log(log: Log) -> list[Log]:

@@ -13,6 +13,7 @@ from mindyn.foundation.algebra.requirements import require_count
 from mindyn.foundation.algebra.values import RandomSource, seed_from
 from mindyn.logs.samples import Samples
 from mindyn.motions.excitation.design import design_motion
+from mindyn.motions.excitation.design_inputs import ExpectedLog, explain_moved_arguments, require_settings
 from mindyn.motions.excitation.motion_design import MotionDesign
 from mindyn.regression.information import Information
 from mindyn.regression.regressor import Regressor
@@ -20,8 +21,9 @@ from mindyn.regression.row_blocks import gather
 from mindyn.robots.robot import Robot
 
 
+@explain_moved_arguments
 def design_motions(
-    robot: Robot, count: int = 2, *, previous: Information | None = None, rng: RandomSource = 0, **settings: Any
+    robot: Robot, count: int = 2, *, log: ExpectedLog | None = None, rng: RandomSource = 0, **settings: Any
 ) -> tuple[MotionDesign, ...]:
     """Design motions that complement each other: each maximises the information of its log and all earlier logs.
 
@@ -34,8 +36,8 @@ def design_motions(
         Robot that will move.
     count : int, default 2
         Number of motions.
-    previous : Information, optional
-        Information of earlier logs, which the motions complement.
+    log : ExpectedLog, optional
+        Rate, noise and parameters of each log, and information of earlier logs, which the motions complement.
     rng : int, numpy.random.Generator or None, default 0
         Source of the random starts.
     **settings
@@ -63,18 +65,19 @@ def design_motions(
     True
     """
     require_count(count, "count")
+    log = require_settings(log, ExpectedLog, "log")
     seed, designs = seed_from(rng), list[MotionDesign]()
     for number in range(count):
         source = seed if number == 0 else np.random.default_rng([seed, number])
-        design = design_motion(robot, previous=previous, rng=source, **settings)
+        design = design_motion(robot, log=log, rng=source, **settings)
         designs.append(design)
-        information = predicted_information(design, with_drives=settings.get("with_drives", True))
-        previous = information if previous is None else previous + information
+        information = predicted_information(design, with_drives=log.with_drives)
+        log = replace(log, previous=information if log.previous is None else log.previous + information)
     return tuple(designs)
 
 
 def predicted_information(design: MotionDesign, *, with_drives: bool) -> Information:
-    """Return the predicted information of a log of a motion, for the argument `previous` of another design.
+    """Return the predicted information of a log of a motion, for `previous` in the `ExpectedLog` of another design.
 
     with_drives  whether rotor inertia and friction are parameters
     """

@@ -9,7 +9,6 @@ from time import monotonic
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from mindyn.foundation.algebra.blas import run_on_one_blas_thread
 from mindyn.foundation.algebra.requirements import require_positive
@@ -20,11 +19,14 @@ from mindyn.foundation.interrupts import acknowledge_interrupt
 from mindyn.motions.excitation.approach import approach_from, is_unreachable, require_free_home
 from mindyn.motions.excitation.better_motions import find_levers
 from mindyn.motions.excitation.body_pairs import allow_overlap_at
-from mindyn.motions.excitation.criteria import Name, evaluate_criterion, parameter_deviations
+from mindyn.motions.excitation.criteria import evaluate_criterion, parameter_deviations
 from mindyn.motions.excitation.design_inputs import (
+    ExpectedLog,
+    MotionSettings,
     Purpose,
     SearchSettings,
     earlier_rows,
+    explain_moved_arguments,
     known_rows,
     limits_for,
     noise_of,
@@ -47,7 +49,6 @@ from mindyn.motions.excitation.servo_design import describe_servos, servo_family
 from mindyn.motions.excitation.solving import Search, Stopped, good_starts, places_to_stand, random_motion
 from mindyn.motions.excitation.whole_turns import turned_motions
 from mindyn.parameters.parameter import list_base_parameters
-from mindyn.regression.information import Information
 from mindyn.regression.regressor import with_estimated_drives
 from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.robot import Robot, require_robot
@@ -64,27 +65,18 @@ REFINEMENTS: Final = 2
 """Number of searches at the end that start near the best motion."""
 
 
+@explain_moved_arguments
 @run_on_one_blas_thread
 def design_motion(
     robot: Robot,
     *,
     seconds: float = 20.0,
-    family: Fourier | None = None,
-    criterion: Name = "D",
     purpose: Purpose = "arm",
     limits: MotionLimits | None = None,
-    speed: float = 0.5,
-    acceleration: float = 0.5,
+    motion: MotionSettings | None = None,
     safety: SafetySettings | None = None,
+    log: ExpectedLog | None = None,
     search: SearchSettings | None = None,
-    beta: ArrayLike | None = None,
-    with_drives: bool = True,
-    noise: ArrayLike | None = None,
-    rate_hz: float = 100.0,
-    previous: Information | None = None,
-    start: ArrayLike | None = None,
-    home: ArrayLike | None = None,
-    move: Sequence[str] = (),
     rng: RandomSource = 0,
     progress: Callable[[str], None] | None = None,
 ) -> MotionDesign:
@@ -98,44 +90,20 @@ def design_motion(
         Robot that will move.
     seconds : float, default 20.0
         Duration of the motion.
-    family : Fourier, optional
-        Functions of time; by default `Fourier()`, with several periods for servos.
-    criterion : {"D", "A", "E", "condition", "joints"}, default "D"
-        Criterion of the base regressor, with rows weighted by 1 / noise^2. "D" is the volume of the confidence
-        ellipsoid, "A" the mean variance of the parameters and "E" the largest variance of a combination, both in SI
-        units, so that parameters with large values in SI units count most. A small condition number determines all
-        parameters equally well, also in a slow motion. "joints" is the largest condition number of all joints' own
-        columns, for identification from the last link to the first (`LastLinkFirst`) of robots without dependent
-        joints.
     purpose : {"arm", "payload", "servo"}, default "arm"
         "arm" excites all parameters; "payload" those of a load on the last link and friction, with a known arm;
         "servo" damping, friction, armature and gravity, for `identify_servos` with the masses of the robot file. The
         default family then has a period of about 10 s, and the tracking error of the tip is at least 30 mm.
     limits : MotionLimits, optional
         Limits of the joints; by default those of the robot.
-    speed, acceleration : float, default 0.5
-        Fraction of the speed and acceleration limits that may be used (see `MotionLimits.parts`).
+    motion : MotionSettings, optional
+        Functions of time, fractions of the limits, start, home, and joints of grippers that move too.
     safety : SafetySettings, optional
         Obstacles, floor, volumes, clearance and tip speed.
+    log : ExpectedLog, optional
+        Rate and noise of the log that will be recorded, its parameters, and what is known already.
     search : SearchSettings, optional
-        Number of starts, and the deadline.
-    beta : array_like (p,), optional
-        Base values for the torque limits, such as `estimate.base_values`; by default those of the robot.
-    with_drives : bool, default True
-        Whether rotor inertia and friction of every joint are parameters too.
-    noise : float or array_like (n,), optional
-        Standard deviation of the torque noise in N m or N; by default 1 % of the effort limit.
-    rate_hz : float, default 100.0
-        Sample rate of the log that will be recorded. Its torque noise is taken as independent from row to row.
-    previous : Information, optional
-        Information of earlier logs, which the new motion complements.
-    start : array_like (n,), optional
-        Position in rad or m at which the motion begins and ends; free by default.
-    home : array_like (n,), optional
-        Position in rad or m of the arm before the run. The path to the start and back is then planned and checked too.
-    move : sequence of str, optional
-        Joints of a gripper or propeller to move. The others are locked, with a finding, and have no row in the design;
-        limits, noise, start and home may include or omit them.
+        Criterion, number of starts, and the deadline.
     rng : int, numpy.random.Generator or None, default 0
         Source of the random starts. None draws other starts in every call.
     progress : callable, optional
@@ -167,25 +135,28 @@ def design_motion(
     """
     begin = monotonic()
     require_robot(robot, "design_motion")
-    robot, held, limits, (noise, start, home) = hold_joints(robot, move, limits, noise, start, home)
-    require_criterion(criterion, robot, previous)
+    motion = require_settings(motion, MotionSettings, "motion")
+    log = require_settings(log, ExpectedLog, "log")
     search = require_settings(search, SearchSettings, "search")
     safety = require_settings(safety, SafetySettings, "safety")
+    joints = (log.noise, motion.start, motion.home)
+    robot, held, limits, (noise, start, home) = hold_joints(robot, motion.move, limits, *joints)
+    require_criterion(search.criterion, robot, log.previous)
     seed = seed_from(rng)
-    arm = with_estimated_drives(robot) if with_drives else robot
+    arm = with_estimated_drives(robot) if log.with_drives else robot
     whole = limits_for(arm, limits)
-    bounds = whole.parts(speed, acceleration).narrowed(POSITION_FRACTION)
+    bounds = whole.parts(motion.speed, motion.acceleration).narrowed(POSITION_FRACTION)
     deviations, guessed_noise = noise_of(arm, bounds, noise)
     from_there = position_of(arm, bounds, start, "start")
     allowed = bounds if robot.has_dependents else replace(bounds, lower=whole.lower, upper=whole.upper)
     stand = position_of(arm, allowed, home, "home")
-    columns = Columns(arm, with_drives=with_drives, speeds=bounds.velocity)
+    columns = Columns(arm, with_drives=log.with_drives, speeds=bounds.velocity)
     seconds = require_positive(seconds, "seconds", "such as 20.0")
-    family = servo_family(seconds) if purpose == "servo" and family is None else family
+    family = servo_family(seconds) if purpose == "servo" and motion.family is None else motion.family
     functions = require_settings(family, Fourier, "family")
-    rate_hz = require_positive(rate_hz, "rate_hz", "such as 100.0")
-    beta = prior_values(columns, bounds, beta)
-    earlier = np.vstack([earlier_rows(columns, previous, deviations), known_rows(columns, purpose)])
+    rate_hz = require_positive(log.rate_hz, "rate_hz", "such as 100.0")
+    beta = prior_values(columns, bounds, log.beta)
+    earlier = np.vstack([earlier_rows(columns, log.previous, deviations), known_rows(columns, purpose)])
     require_rows(columns, len(sample_times(seconds, rate_hz)), earlier)
     if purpose == "payload":
         safety = replace(safety, loaded=find_load_carrier(arm, None))
@@ -201,18 +172,31 @@ def design_motion(
         require_free_home(stand, home_checks)
     information = earlier.T @ earlier
     problem = Problem(
-        columns, bounds, functions, seconds, criterion, deviations, rate_hz, information, from_there, checks.constraints
+        columns,
+        bounds,
+        functions,
+        seconds,
+        search.criterion,
+        deviations,
+        rate_hz,
+        information,
+        from_there,
+        checks.constraints,
     )
     checked = check_times(seconds, functions.cycles(seconds))
     dense = Instants.at(checked, functions, seconds)
     findings = (
         *held,
-        *whole.findings(arm, acceleration),
+        *whole.findings(arm, motion.acceleration),
         *checks.findings,
         *guessed_noise,
         *check_finding(checked),
     )
-    parts = {"position": POSITION_FRACTION, "velocity": float(speed), "acceleration": float(acceleration)}
+    parts = {
+        "position": POSITION_FRACTION,
+        "velocity": float(motion.speed),
+        "acceleration": float(motion.acceleration),
+    }
     deadline = None if search.deadline_s is None else begin + search.deadline_s
     say = progress or (lambda _: None)
     ranges, listed = bounds, list[Finding]()
@@ -226,7 +210,7 @@ def design_motion(
             chosen, kept, way = turned_motions(problem, _best_motion(run), dense, bodies, towards)[0], checks, None
             if stand is not None:
                 kept = home_checks
-                groups = [turned_motions(problem, motion, dense, bodies, towards) for motion in reachable(run)]
+                groups = [turned_motions(problem, found, dense, bodies, towards) for found in reachable(run)]
                 chosen, way = approach_first(stand, groups, allowed, kept, seed)
             design = replace(
                 _design(run, chosen, ending, beta),

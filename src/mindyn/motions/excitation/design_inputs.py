@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeVar, get_args
+from functools import wraps
+from typing import Final, Literal, ParamSpec, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,11 +21,13 @@ from mindyn.motions.excitation.criteria import Name
 from mindyn.motions.excitation.limits import MotionLimits, dependent_limits
 from mindyn.motions.excitation.motion_columns import Columns
 from mindyn.motions.excitation.motion_safety import random_positions
+from mindyn.motions.excitation.motions import Fourier
 from mindyn.parameters.parameter import standard_parameters
 from mindyn.regression.information import Information, null_space
 from mindyn.robots.edits import find_load_carrier
 from mindyn.robots.robot import Robot
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 UNLIMITED_S: Final = 0.2
@@ -32,9 +36,71 @@ NOISE_PART: Final = 0.01
 """Standard deviation of the torque noise relative to the effort limit, if it is not given."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class MotionSettings:
+    """How the arm moves: functions of time, fractions of its limits, where it begins, and which grippers move too.
+
+    Parameters
+    ----------
+    family : Fourier, optional
+        Functions of time; by default `Fourier()`, with several periods for servos.
+    speed, acceleration : float, default 0.5
+        Fraction of the speed and acceleration limits that may be used (see `MotionLimits.parts`).
+    start : array_like (n,), optional
+        Position in rad or m at which the motion begins and ends; free by default.
+    home : array_like (n,), optional
+        Position in rad or m of the arm before the run. The path to the start and back is then planned and checked too.
+    move : sequence of str, optional
+        Joints of a gripper or propeller to move. The others are locked, with a finding, and have no row in the design;
+        limits, noise, start and home may include or omit them.
+
+    Examples
+    --------
+    >>> MotionSettings(speed=1.0, home=[0.0, -1.5]).acceleration
+    0.5
+    """
+
+    family: Fourier | None = None
+    speed: float = 0.5
+    acceleration: float = 0.5
+    start: ArrayLike | None = None
+    home: ArrayLike | None = None
+    move: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExpectedLog:
+    """The log that will be recorded: its rate and noise, the parameters that it determines, and what is known already.
+
+    Parameters
+    ----------
+    rate_hz : float, default 100.0
+        Sample rate. The torque noise is taken as independent from row to row.
+    noise : float or array_like (n,), optional
+        Standard deviation of the torque noise in N m or N; by default 1 % of the effort limit.
+    with_drives : bool, default True
+        Whether rotor inertia and friction of every joint are parameters too.
+    beta : array_like (p,), optional
+        Base values for the torque limits, such as `estimate.base_values`; by default those of the robot.
+    previous : Information, optional
+        Information of earlier logs, which the new motion complements.
+
+    Examples
+    --------
+    >>> ExpectedLog(rate_hz=500.0, noise=0.2).with_drives
+    True
+    """
+
+    rate_hz: float = 100.0
+    noise: ArrayLike | None = None
+    with_drives: bool = True
+    beta: ArrayLike | None = None
+    previous: Information | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
-    """How long and from how many starts `design_motion` searches.
+    """What the search of `design_motion` minimises, from how many starts, and how long it lasts.
 
     Parameters
     ----------
@@ -43,35 +109,68 @@ class SearchSettings:
     deadline_s : float, optional
         Seconds after which the search ends. `design_motion` then checks and assesses the best motion so far, which
         takes up to two more seconds for a motion of ten minutes.
+    criterion : {"D", "A", "E", "condition", "joints"}, default "D"
+        Criterion of the base regressor, with rows weighted by 1 / noise^2. "D" is the volume of the confidence
+        ellipsoid, "A" the mean variance of the parameters and "E" the largest variance of a combination, both in SI
+        units, so that parameters with large values in SI units count most. A small condition number determines all
+        parameters equally well, also in a slow motion. "joints" is the largest condition number of all joints' own
+        columns, for identification from the last link to the first (`LastLinkFirst`) of robots without dependent
+        joints.
 
     Raises
     ------
     InputError
-        If `starts` is not a positive whole number, or the deadline is negative.
+        If `starts` is not a positive whole number, the deadline is negative, or the criterion is unknown.
 
     Examples
     --------
     >>> SearchSettings(starts=1, deadline_s=20.0)
-    SearchSettings(starts=1, deadline_s=20.0)
+    SearchSettings(starts=1, deadline_s=20.0, criterion='D')
     """
 
     starts: int = 4
     deadline_s: float | None = None
+    criterion: Name = "D"
 
     def __post_init__(self) -> None:
         require_count(self.starts, "starts")
         if self.deadline_s is not None:
             require_number(self.deadline_s, "deadline_s", "[0, inf]")
+        require_choice(self.criterion, get_args(Name), "criterion")
+
+
+MOVED: Final = {
+    **dict.fromkeys(("family", "speed", "acceleration", "start", "home", "move"), ("motion", MotionSettings)),
+    **dict.fromkeys(("rate_hz", "noise", "with_drives", "beta", "previous"), ("log", ExpectedLog)),
+    "criterion": ("search", SearchSettings),
+}
+"""Earlier arguments of `design_motion`: the argument and the settings that they are fields of."""
+
+
+def explain_moved_arguments(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a design function to name the settings if an argument is a field of them."""
+
+    @wraps(function)
+    def explained(*args: P.args, **kwargs: P.kwargs) -> T:
+        for name in kwargs:
+            if name in MOVED:
+                group, kind = MOVED[name]
+                raise TypeError(
+                    f"{function.__name__}() has no argument {name!r}; it is a field of the argument {group!r}: "
+                    f"{group}=mindyn.{kind.__name__}({name}=...)"
+                )
+        return function(*args, **kwargs)
+
+    return explained
 
 
 def require_criterion(criterion: str, robot: Robot, previous: Information | None) -> None:
-    """Raise if the criterion is unknown, or "joints" for a robot that cannot be identified joint by joint."""
-    require_choice(criterion, get_args(Name), "criterion")
+    """Raise if the criterion is "joints" for a robot that cannot be identified joint by joint."""
     if criterion == "joints" and (robot.has_dependents or previous is not None):
         cause = f"robot {robot.name!r} has {robot.dependence}" if robot.has_dependents else "earlier logs are given"
         raise InputError(
             f"criterion 'joints' is for identification from the last link to the first, but {cause}",
-            hint='take criterion="condition"',
+            hint='take search=mindyn.SearchSettings(criterion="condition")',
             code=Code.UNSUPPORTED,
             subject="criterion" if robot.has_dependents else "previous",
         )
@@ -128,7 +227,8 @@ def noise_of(robot: Robot, limits: MotionLimits, noise: ArrayLike | None) -> tup
         raise MissingPhysicsError(
             f"the torque noise of {', '.join(unknown)} is not known: these joints have no effort limit to take "
             f"{100 * NOISE_PART:g} % of",
-            hint="give the standard deviation of each torque: noise in the --limits file, noise=... in Python",
+            hint="give the standard deviation of each torque: noise in the --limits file, "
+            "log=mindyn.ExpectedLog(noise=...) in Python",
             subject="noise",
         )
     sentence = f"the torque noise is guessed as {100 * NOISE_PART:g} % of each effort limit"
@@ -180,7 +280,7 @@ def prior_values(columns: Columns, limits: MotionLimits, prior: ArrayLike | None
         raise MissingPhysicsError(
             f"robot {columns.robot.name!r} has no inertial parameters, so its torques are not known",
             hint="set effort = inf and noise in N m in the --limits file, or use a robot file with "
-            "inertial parameters. In Python, pass beta=estimate.base_values",
+            "inertial parameters. In Python, pass log=mindyn.ExpectedLog(beta=estimate.base_values)",
             subject=columns.robot.name,
         )
     return None
