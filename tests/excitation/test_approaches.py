@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from cli.program import mindyn_program
 from oracles.collision_scene import load_scene
+from oracles.motion_reference import Motion as Samples
 from oracles.motion_reference import check_motion, read_motion
 from raising import raises
 
 import mindyn
 from mindyn.foundation.errors import Code, UnsafeMotionError
+from mindyn.foundation.findings import Kind
 from mindyn.motions.excitation import design
-from mindyn.motions.excitation.body_pairs import find_encounters
+from mindyn.motions.excitation.body_pairs import allow_distances_at, find_encounters, gaps_of
 from mindyn.motions.excitation.motion_check import check_path
+from mindyn.motions.excitation.motion_design import check_design
+from mindyn.motions.excitation.motion_safety import SafetySettings, what_to_check
 from mindyn.motions.excitation.motions import ApproachPath, Motion
 from mindyn.motions.excitation.solving import Search
 from mindyn.motions.excitation.volumes import Volume, volumes_of
@@ -154,3 +160,76 @@ def test_a_home_that_touches_is_rejected_before_the_search(arm, monkeypatch):
     monkeypatch.setattr(design, "_search_motion", search)
     with raises(UnsafeMotionError, Code.UNSAFE_MOTION, "home"):
         mindyn.design_motion(mindyn.load_robot(arm), seconds=5.0, home=[0.0, 1.3, 0.2])
+
+
+def smallest_gap(scene, names, q):
+    """Return the smallest distance over positions (N, n), by Pinocchio and coal."""
+    still = {name: np.zeros(len(q)) for name in names}
+    motion = Samples(np.arange(len(q)) / 250, dict(zip(names, q.T, strict=True)), still, still)
+    return check_motion(scene, motion).smallest[0]
+
+
+def test_a_home_nearer_than_the_clearance_is_left_and_reached_without_coming_nearer(arm, tmp_path):
+    """The forearm is 37 mm from the post at home; the clearance is 60 mm, and the motion keeps it."""
+    home, names = [0.0, 0.15, 1.1], [name for name, *_ in JOINTS]
+    scene = load_scene(arm)
+    at_home = smallest_gap(scene, names, np.array([home, home]))
+    assert 0.015 < at_home < 0.05, "the test is void: home is far from everything, or touches"
+    ended = excite(arm, tmp_path, home)
+    assert ended.code == 0, ended.err
+    assert Kind.NEAR_HOME in ended.err
+    rows = read_motion(tmp_path / "motion" / "motion.csv")
+    q = np.stack([rows.q[name] for name in names], axis=1)
+    record = json.loads((tmp_path / "motion" / "motion.json").read_text())
+    way_s = sum(record["approach"]["seconds"])
+    inside = (rows.t >= way_s) & (rows.t <= rows.t[-1] - way_s)
+    assert np.abs(q[[0, -1]] - home).max() < 1e-6
+    assert smallest_gap(scene, names, q) > at_home - 0.004
+    assert smallest_gap(scene, names, q[inside]) > 0.06 - 1e-4
+    listed = [finding["joints"] for finding in record["findings"] if finding["kind"] == Kind.NEAR_HOME]
+    assert listed == [["base - forearm"]]
+
+
+def test_a_motion_may_not_come_as_near_as_its_approach(arm):
+    robot = mindyn.load_robot(arm)
+    search = mindyn.SearchSettings(starts=1, deadline_s=5.0)
+    made = mindyn.design_motion(robot, seconds=5.0, home=[-0.9, 0.3, 0.2], search=search, rng=0)
+    closest = made.check.closest.distance_m
+    limits = made.limits
+    positions = limits.middle + limits.reach * np.random.default_rng(0).uniform(-1, 1, (500, 3))
+    volumes, encounters = what_to_check(robot, positions, SafetySettings())
+    strict = tuple(replace(one, required_m=max(one.required_m, closest + 0.02)) for one in encounters.checked)
+    safety = SimpleNamespace(encounters=replace(encounters, checked=strict), volumes=volumes)
+    on_the_way = SimpleNamespace(encounters=encounters, volumes=volumes)
+    with raises(UnsafeMotionError, Code.UNSAFE_MOTION):
+        check_design(made, safety, on_the_way, 1.0)
+    assert check_design(made, on_the_way, on_the_way, 1.0).check is not None
+
+
+def test_a_home_nearer_than_the_tracking_error_is_rejected(arm):
+    robot = mindyn.load_robot(arm)
+    positions = np.random.default_rng(0).uniform(-1.9, 1.9, (500, 3))
+    _, encounters = what_to_check(robot, positions, SafetySettings())
+    gaps = [
+        (gaps_of(encounters.bodies, one, encounters.bodies.poses(positions), is_exact=True), one)
+        for one in encounters.checked
+    ]
+    seen = set()
+    for row, q in enumerate(positions):
+        near = [(float(gap[row]), one) for gap, one in gaps if gap[row] < one.needed_m]
+        allowed = allow_distances_at(encounters, q, 0.01)
+        for gap, one in near:
+            changed = next(other for other in allowed.checked if other.names == one.names)
+            assert changed.required_m >= 0.01 - 1e-12
+            assert changed.required_m <= one.required_m
+            if gap > 0.014:
+                assert changed.needed_m <= gap, "home itself keeps the reduced distance"
+                assert changed.required_m > gap - 0.005, "and little less is allowed"
+                seen.add("allowed")
+            elif gap < 0.01:
+                assert changed.required_m == one.required_m
+                seen.add("rejected")
+        if not near:
+            assert allowed is encounters
+            seen.add("free")
+    assert seen == {"allowed", "rejected", "free"}

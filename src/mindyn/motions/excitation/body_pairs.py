@@ -160,6 +160,39 @@ def allow_overlap_at(encounters: Encounters, q: Array) -> Encounters:
     return replace(encounters, checked=tuple(map(allowed, encounters.checked)))
 
 
+def allow_distances_at(encounters: Encounters, q: Array, least_m: float) -> Encounters:
+    """Return encounters for a path that begins at q (n,), where some bodies are nearer than the required distance.
+
+    The path may come as near to these as q is, but not nearer than `least_m`; a finding lists them. The encounters
+    themselves are returned if no distance at q is too small.
+    """
+    bodies, poses = encounters.bodies, encounters.bodies.poses(q[None])
+    nearer: dict[Encounter, float] = {}
+    for encounter in encounters.checked:
+        gap = float(gaps_of(bodies, encounter, poses, is_exact=True)[0])
+        if gap >= encounter.needed_m or encounter.required_m <= least_m:
+            continue
+        margin = encounter.needed_m - encounter.required_m
+        if gap - margin >= least_m:
+            nearer[encounter] = max(least_m, gap - margin - STEP_M)
+    if not nearer:
+        return encounters
+    checked = tuple(
+        replace(encounter, required_m=nearer[encounter]) if encounter in nearer else encounter
+        for encounter in encounters.checked
+    )
+    named = [f"{' - '.join(encounter.names)} ({1e3 * far:.0f} mm)" for encounter, far in nearer.items()]
+    finding = Finding(
+        Kind.NEAR_HOME,
+        Severity.WARNING,
+        "home is nearer to these than the required distance; approach and return keep only the distance in brackets, "
+        f"the motion the required one: {list_names(named, 12)}",
+        "Give a home with larger distances, or watch the begin and the end of the rehearsal",
+        tuple(" - ".join(encounter.names) for encounter in nearer),
+    )
+    return replace(encounters, checked=checked, findings=(*encounters.findings, finding))
+
+
 def find_encounters(
     robot: Robot,
     volumes: Sequence[Volume],

@@ -19,7 +19,7 @@ from mindyn.foundation.findings import Finding
 from mindyn.foundation.interrupts import acknowledge_interrupt
 from mindyn.motions.excitation.approach import approach_from, is_unreachable, require_free_home
 from mindyn.motions.excitation.better_motions import find_levers
-from mindyn.motions.excitation.body_pairs import allow_overlap_at
+from mindyn.motions.excitation.body_pairs import allow_distances_at, allow_overlap_at
 from mindyn.motions.excitation.criteria import Name, evaluate_criterion, parameter_deviations
 from mindyn.motions.excitation.design_inputs import (
     Purpose,
@@ -195,10 +195,12 @@ def design_motion(
     with _naming_singular_positions(arm.name):
         checks = safety_of(columns, bounds, beta, safety, seed)
         require_excitable(columns, bounds, earlier, generator)
-    home_checks = checks
+    home_checks, way_checks = checks, checks
     if stand is not None:  # before the search: it would be in vain
         home_checks = replace(checks, encounters=allow_overlap_at(checks.encounters, stand))
-        require_free_home(stand, home_checks)
+        near = allow_distances_at(home_checks.encounters, stand, safety.tracking_error_m)
+        way_checks = replace(checks, encounters=near)
+        require_free_home(stand, way_checks)
     information = earlier.T @ earlier
     problem = Problem(
         columns, bounds, functions, seconds, criterion, deviations, rate_hz, information, from_there, checks.constraints
@@ -227,7 +229,7 @@ def design_motion(
             if stand is not None:
                 kept = home_checks
                 groups = [turned_motions(problem, motion, dense, bodies, towards) for motion in reachable(run)]
-                chosen, way = approach_first(stand, groups, allowed, kept, seed)
+                chosen, way = approach_first(stand, groups, allowed, way_checks, seed)
             design = replace(
                 _design(run, chosen, ending, beta),
                 findings=(*findings, *listed),
@@ -238,7 +240,7 @@ def design_motion(
                 safety=safety,
                 capsules=checks.volumes.capsules,
             )
-            design = check_design(design, kept, safety.tip_speed)
+            design = check_design(design, kept, way_checks, safety.tip_speed)
         except UnsafeMotionError as unsafe:  # the search ignores pairs whose covers always touch
             if not fraction:
                 raise
