@@ -19,6 +19,7 @@ from mindyn.foundation.errors import Code, UnsafeMotionError
 from mindyn.foundation.findings import Kind
 from mindyn.motions.excitation import design
 from mindyn.motions.excitation.body_pairs import allow_distances_at, find_encounters, gaps_of
+from mindyn.motions.excitation.constraints import Box
 from mindyn.motions.excitation.motion_check import check_path
 from mindyn.motions.excitation.motion_design import check_design
 from mindyn.motions.excitation.motion_safety import SafetySettings, what_to_check
@@ -233,3 +234,18 @@ def test_a_home_nearer_than_the_tracking_error_is_rejected(arm):
             assert allowed is encounters
             seen.add("free")
     assert seen == {"allowed", "rejected", "free"}
+
+
+def test_a_motion_is_designed_on_the_side_of_a_wall_where_home_is(arm):
+    """The arm is always stretched out, and a wall divides what the waist can reach: 2.5 rad, and 1 rad with home."""
+    robot = mindyn.load_robot(arm)
+    limits = mindyn.MotionLimits.of(robot, lower=[-2.0, 0.9, -0.4], upper=[2.0, 1.5, 0.4], velocity=2.0)
+    wall = Box((0.15, 0.12, 0.0), (0.9, 0.16, 1.2))
+    safety = SafetySettings(obstacles=[wall], floor=-1.0, clearance_m=0.02)
+    search = mindyn.SearchSettings(starts=1)
+    design = mindyn.design_motion(
+        robot, seconds=5.0, home=[1.5, 1.2, 0.0], limits=limits, safety=safety, search=search, rng=0
+    )
+    t = np.linspace(0, design.run().seconds, 2000)
+    assert design.approach is not None
+    assert design.run().derivative(t, 0)[:, 0].min() > np.arctan2(0.16, 0.9)
