@@ -13,6 +13,7 @@ from oracles.collision_scene import load_scene
 from oracles.motion_reference import Motion as Samples
 from oracles.motion_reference import check_motion, read_motion
 from raising import raises
+from scipy.spatial import ConvexHull
 
 import mindyn
 from mindyn.foundation.errors import Code, UnsafeMotionError
@@ -25,8 +26,9 @@ from mindyn.motions.excitation.motion_design import check_design
 from mindyn.motions.excitation.motion_safety import SafetySettings, what_to_check
 from mindyn.motions.excitation.motions import ApproachPath, Motion
 from mindyn.motions.excitation.solving import Search
-from mindyn.motions.excitation.volumes import Volume, volumes_of
-from mindyn.robots.link_solids import Solid, VolumeSource
+from mindyn.motions.excitation.volumes import Volume, cover, volumes_of
+from mindyn.robots.link_solids import Solid, VolumeSource, mesh_solid
+from mindyn.robots.mesh_files import Triangles
 
 INERTIA = """<inertial><origin xyz="{com}"/><mass value="2"/>
 <inertia ixx="0.02" iyy="0.02" izz="0.01" ixy="0" ixz="0" iyz="0"/></inertial>"""
@@ -249,3 +251,36 @@ def test_a_motion_is_designed_on_the_side_of_a_wall_where_home_is(arm):
     t = np.linspace(0, design.run().seconds, 2000)
     assert design.approach is not None
     assert design.run().derivative(t, 0)[:, 0].min() > np.arctan2(0.16, 0.9)
+
+
+def boxes(*ends):
+    """Return the triangles of boxes, as one surface."""
+    corners = [np.array(np.meshgrid(*np.transpose(pair))).reshape(3, 8).T for pair in ends]
+    faces = [8 * k + simplex for k, box in enumerate(corners) for simplex in ConvexHull(box).simplices]
+    return Triangles(np.concatenate(corners), np.array(faces))
+
+
+def test_a_home_inside_the_hull_of_a_fork_is_measured_by_the_surfaces():
+    """A small box between two prongs, 30 mm from each: the hull of the fork contains it."""
+    robot = mindyn.load_robot("planar2")
+    pose = mindyn.compile_model(robot).forward_kinematics(np.zeros((1, 2)), robot.link_names[1])[0]
+    place = pose[:3, 3]
+    prongs = [(np.array([-0.1, side - 0.01, -0.05]), np.array([0.1, side + 0.01, 0.05])) for side in (-0.05, 0.05)]
+    fork = mesh_solid(boxes(*((place + low, place + high) for low, high in prongs)))
+    low, high = np.array([-0.01] * 3), np.array([0.01] * 3)
+    block = mesh_solid(boxes([low, high]))
+    volumes = [
+        Volume(name, *cover([solid], name, 1), VolumeSource.COLLISION)
+        for name, solid in ((robot.root.name, fork), (robot.link_names[1], block))
+    ]
+    probes = np.random.default_rng(0).uniform(-3, 3, (300, 2))
+    encounters = find_encounters(robot, volumes, [], [], probes, 0.06)
+    (encounter,), home = encounters.checked, np.zeros(2)
+    there = encounters.bodies.poses(home[None])
+    assert gaps_of(encounters.bodies, encounter, there, is_exact=True)[0] < 0, "the test is void: no hull is in the way"
+    (allowed,) = allow_distances_at(encounters, home, 0.01).checked
+    assert allowed.by == "meshes"
+    assert 0.025 < allowed.required_m < 0.03
+    assert abs(gaps_of(encounters.bodies, allowed, there, is_exact=True)[0] - 0.03) < 1e-6
+    (rejected,) = allow_distances_at(encounters, home, 0.04).checked
+    assert rejected is encounter

@@ -163,25 +163,28 @@ def allow_overlap_at(encounters: Encounters, q: Array) -> Encounters:
 def allow_distances_at(encounters: Encounters, q: Array, least_m: float) -> Encounters:
     """Return encounters for a path that begins at q (n,), where some bodies are nearer than the required distance.
 
-    The path may come as near to these as q is, but not nearer than `least_m`; a finding lists them. The encounters
-    themselves are returned if no distance at q is too small.
+    The path may come as near to these as q is, but not nearer than `least_m`; a finding lists them. If the hulls of two
+    bodies are too near and their true surfaces are not, the surfaces are measured. The encounters themselves are
+    returned if no distance at q is too small.
     """
     bodies, poses = encounters.bodies, encounters.bodies.poses(q[None])
-    nearer: dict[Encounter, float] = {}
+    nearer: dict[Encounter, Encounter] = {}
     for encounter in encounters.checked:
-        gap = float(gaps_of(bodies, encounter, poses, is_exact=True)[0])
-        if gap >= encounter.needed_m or encounter.required_m <= least_m:
+        lowest = min(least_m, encounter.required_m)
+        if not encounter.is_checked or gaps_of(bodies, encounter, poses, is_exact=True)[0] >= encounter.needed_m:
             continue
-        margin = encounter.needed_m - encounter.required_m
-        if gap - margin >= least_m:
-            nearer[encounter] = max(least_m, gap - margin - STEP_M)
+        finer = bodies.is_exact and encounter.direction is None
+        for tried in (encounter, *([replace(encounter, by="meshes")] if finer else [])):
+            gap = float(gaps_of(bodies, tried, poses, is_exact=True)[0])
+            margin = tried.needed_m - tried.required_m
+            if gap - margin >= lowest:
+                required = min(tried.required_m, max(lowest, gap - margin - STEP_M))
+                nearer[encounter] = replace(tried, required_m=required)
+                break
     if not nearer:
         return encounters
-    checked = tuple(
-        replace(encounter, required_m=nearer[encounter]) if encounter in nearer else encounter
-        for encounter in encounters.checked
-    )
-    named = [f"{' - '.join(encounter.names)} ({1e3 * far:.0f} mm)" for encounter, far in nearer.items()]
+    checked = tuple(nearer.get(encounter, encounter) for encounter in encounters.checked)
+    named = [f"{' - '.join(allowed.names)} ({1e3 * allowed.required_m:.0f} mm)" for allowed in nearer.values()]
     finding = Finding(
         Kind.NEAR_HOME,
         Severity.WARNING,
