@@ -59,6 +59,11 @@ def recorded_benchmarks() -> tuple[str, ...]:
 
 
 STUDIES = {
+    "approaches": Study(
+        "motions from home to home of robots with meshes, measured by the meshes",
+        ("-m benchmarks.excitation.approaches",),
+        0,
+    ),
     "attacks": Study("hostile files, each with limits of time and memory", ("tests/attacks/replay.py",)),
     "benchmarks": Study(
         "all of docs/benchmarks.md, measured again (half an hour)",
