@@ -75,6 +75,12 @@ def recorded_benchmarks() -> tuple[str, ...]:
 
 
 STUDIES = {
+    "approaches": Study(
+        "motions from home to home of robots with meshes, measured by the meshes",
+        ("-m benchmarks.excitation.approaches",),
+        ("-m benchmarks.excitation.approaches --robots 1 --file {folder}/approaches.json",),
+        0,
+    ),
     "attacks": Study(
         "hostile files, each with limits of time and memory",
         ("tests/attacks/replay.py",),

@@ -19,9 +19,11 @@ PARTS = {
     "intervals": "#parameters .forest",
     "friction": "#friction .grid",
     "residuals": "#residuals [role=tabpanel]:not([hidden])",
-    "motion": "#robot .robot",
+    "motion": "#robot .space",
 }
 """Pictures of one part of the page: name and CSS selector."""
+FLAGS = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+"""Chromium draws the robot in space without a graphics card."""
 TALLEST = 900
 """Largest height of a picture, pixels; longer ones are cut."""
 
@@ -39,6 +41,8 @@ def take_pictures(page: Page, report: Path, folder: Path) -> None:
     page.goto(report.absolute().as_uri())
     page.wait_for_timeout(500)
     save(page.screenshot(), folder / "report.png")
+    page.set_viewport_size({"width": 1280, "height": 1000})
+    page.evaluate("view.show(view.scene.playback.times.at(-1) / 3)")
     for name, place in PARTS.items():
         save(page.locator(place).first.screenshot(), folder / f"{name}.png")
     page.emulate_media(color_scheme="dark")
@@ -55,7 +59,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     chromium = next(filter(None, map(which, ("chromium", "chromium-browser", "google-chrome"))), None)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         take_pictures(browser.new_page(color_scheme="light"), report, folder)
         browser.close()
     print(f"wrote {', '.join(sorted(path.name for path in folder.glob('*.png')))} to {folder}")

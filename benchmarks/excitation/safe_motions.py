@@ -76,7 +76,7 @@ class Case:
 def wheel_folders() -> list[Path]:
     """Return the folders with the robot packages."""
     places = [Path(os.environ["MINDYN_ROBOT_WHEELS"])] if "MINDYN_ROBOT_WHEELS" in os.environ else []
-    for name in ("robosuite", "dm_control", "example_robot_data"):
+    for name in ("robosuite", "dm_control", "cmeel"):  # example-robot-data has no module, only files beside cmeel
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.origin is not None:
             places.append(Path(spec.origin).parents[1])

@@ -100,9 +100,11 @@ def test_meshes_are_drawn_moved_and_hidden(open_page, tmp_path):
     page = open_page(path=path)
     if not page.evaluate("Boolean(document.createElement('canvas').getContext('webgl2'))"):
         pytest.skip("this Chromium has no WebGL")
-    page.locator("#robot-view").scroll_into_view_if_needed()
+    page.locator("#space-view").scroll_into_view_if_needed()
+    page.get_by_label("Path of the tip").uncheck()
     painted = """() => {
-        const canvas = document.querySelector("canvas.meshes"), gl = canvas.getContext("webgl2");
+        view.render();
+        const canvas = document.querySelector("#space-view canvas"), gl = canvas.getContext("webgl2");
         const pixels = new Uint8Array(4 * canvas.width * canvas.height);
         gl.readPixels(0, 0, canvas.width, canvas.height, gl.RGBA, gl.UNSIGNED_BYTE, pixels);
         let count = 0, weight = 0;
@@ -113,10 +115,9 @@ def test_meshes_are_drawn_moved_and_hidden(open_page, tmp_path):
     assert 0.02 < share < 0.6
     page.get_by_role("button", name="Turn right").click()
     assert page.evaluate(painted)[1] != middle
-    meshes = page.get_by_label("Meshes")
-    meshes.uncheck()
-    assert not page.locator("canvas.meshes").is_visible()
-    assert page.locator("#robot-view .link").first.is_visible()
-    meshes.check()
-    assert page.locator("canvas.meshes").is_visible()
-    assert not page.locator("#robot-view .link").first.is_visible()
+    links = page.get_by_label("Links")
+    links.uncheck()
+    assert page.evaluate(painted)[0] < share - 0.005
+    links.check()
+    assert page.evaluate(painted)[0] > 0.02
+    assert page.evaluate("view.layers.links.filter((part) => part.geometry.type === 'BufferGeometry').length") > 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from reported_arms import arm, estimate_of, log_of
 
@@ -108,42 +109,67 @@ def test_another_log_can_be_chosen(open_page):
 
 
 def test_the_robot_rotates_by_drag_keys_and_buttons_and_moves_in_time(open_page):
+    """The report contains the component of `mindyn view`, whose own tests are in test_view_in_browser.py."""
     page = open_page()
-    area = page.locator("#robot-view .area")
+    area = page.locator("#space-view .area")
     area.scroll_into_view_if_needed()
     seen = []
 
-    def drawn():
-        lines = page.locator("#robot-view polyline")
-        seen.append(tuple(lines.evaluate_all("all => all.map(one => one.getAttribute('points'))")))
+    def look():
+        seen.append(str(page.evaluate("[view.camera.position.toArray(), view.positions]")))
 
-    drawn()
+    look()
     box = area.bounding_box()
     page.mouse.move(box["x"] + 200, box["y"] + 200)
     page.mouse.down()
     page.mouse.move(box["x"] + 300, box["y"] + 240, steps=4)
     page.mouse.up()
-    drawn()
+    look()
     area.focus()
     page.keyboard.press("ArrowLeft")
-    drawn()
+    look()
     page.get_by_role("button", name="Tilt up").click()
-    drawn()
-    page.locator("#robot-view input[type=range]").focus()
+    look()
+    page.locator("#space-view input[type=range]").focus()
     page.keyboard.press("End")
-    drawn()
+    look()
     page.get_by_role("button", name="Nearer").click()
-    drawn()
+    look()
     assert len(set(seen)) == 6
-    assert page.locator("#robot-view .joint").count() == 4
     page.get_by_role("button", name="Play").click()
     page.wait_for_timeout(400)
     page.get_by_role("button", name="Pause").click()
-    drawn()
+    look()
     assert len(set(seen)) == 7, "it plays on from the beginning"
-    assert page.locator("#robot-view .way").count() == 2
-    page.get_by_label("Path of the tip").uncheck()
-    assert page.locator("#robot-view .way").count() == 0
+
+
+def test_the_path_of_the_tip_is_that_of_the_log(open_page):
+    page = open_page()
+    robot, log = arm(), log_of(arm(), 2)
+    drawn = np.array(page.evaluate("Array.from(view.layers.path[0].geometry.attributes.position.array)")).reshape(-1, 3)
+    model = mindyn.compile_model(robot)
+    tip = [model.forward_kinematics(q, robot.link_names[-1])[:3, 3] for q in log.q[::20]]
+    away = np.linalg.norm(np.array(tip)[:, None] - drawn[None], axis=2).min(axis=1)
+    assert np.median(away) < 0.01, "every recorded position is on the path, but for noise and filters"
+    path = page.get_by_label("Path of the tip")
+    assert path.is_checked()
+    path.uncheck()
+    assert page.evaluate("view.layers.path[0].visible") is False
+
+
+def test_links_are_coloured_by_residual_or_torque(open_page):
+    page = open_page()
+    page.evaluate("view.show(view.scene.playback.times.at(-1) / 2)")
+    shares = [page.evaluate("view.scene.joints.map((_, joint) => view.share(joint))")]
+    page.get_by_label("Colour").select_option("torque")
+    shares.append(page.evaluate("view.scene.joints.map((_, joint) => view.share(joint))"))
+    residual, torque = np.array(shares)
+    assert (residual < 0.5).all(), "the model is good"
+    log = log_of(arm(), 2)
+    row = np.abs(log.time - log.time[0] - page.evaluate("view.time")).argmin()
+    expected = np.abs(log.tau[row]) / np.abs(log.tau).max(axis=0)
+    assert np.abs(torque - expected).max() < 0.1, "but for the filter"
+    assert expected.max() > 0.15, "the test is void: the torques are small"
 
 
 def test_the_theme_follows_the_system_and_the_reader(open_page):

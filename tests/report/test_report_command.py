@@ -199,7 +199,8 @@ def test_numbers_of_the_report_are_finite(folder, tmp_path):
     )
     text = out.read_text()
     data = json.loads(text.split('id="plots">')[1].split("</script>")[0])
-    assert np.isfinite(data["skeleton"]["frames"]).all()
+    play = data["scene"]["playback"]
+    assert np.isfinite([*play["times"], play["joints"]["low"], play["joints"]["high"]]).all()
 
 
 @pytest.mark.parametrize("command", [("check",), ("export", "--to", "toml", "--force", "--out", "full.toml")])
@@ -239,6 +240,6 @@ def test_meshes_are_drawn_on_request_and_missing_files_are_reported(folder, tmp_
     for words in ([], ["--meshes"]):
         done = CliRunner().invoke(app, ["report", str(run), *words, "--out", str(out)])
         assert "drawn" not in done.stderr.replace(str(tmp_path), "")
-        assert ("Meshes: " in out.read_text()) is bool(words)
+        assert (" by meshes (" in out.read_text()) is bool(words)
     done = CliRunner().invoke(app, ["report", str(folder / "run"), "--meshes", "--out", str(out)])
     assert "no meshes are drawn" in done.stderr

@@ -44,6 +44,7 @@ class Kind(StrEnum):
     UNCHECKED_PAIR = "unchecked pair of links"
     INEXACT_PAIR = "pair of links that the extra collision checks"
     NARROW_PAIR = "pair nearer than the tracking error"
+    NEAR_HOME = "home nearer than the required distance"
     NARROWED_RANGE = "narrowed joint range"
     GUESSED_FLOOR = "guessed floor"
     GUESSED_LIMIT = "guessed limit"

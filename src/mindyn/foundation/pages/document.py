@@ -224,7 +224,7 @@ def format_plural(value: int, word: str) -> str:
     return f"{format_count(value)} {word}" if value == 1 else f"{format_count(value)} {word}s"
 
 
-PAGE_SCRIPTS: Final = ("axes.js", "download.js", "plot.js", "meshes.js", "robot.js", "page.js")
+PAGE_SCRIPTS: Final = ("axes.js", "download.js", "plot.js", "page.js")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from mindyn.motions.excitation.limits import MotionLimits
 from mindyn.motions.excitation.motion_check import check_path, relative_steps
 from mindyn.motions.excitation.motion_safety import Safety
 from mindyn.motions.excitation.motions import CHECK_HZ, ApproachPath, State
-from mindyn.motions.excitation.path_search import connect, shorten
+from mindyn.motions.excitation.path_search import connect, explore, shorten
 
 PEAKS: Final = (2.1875, 7.5132, 52.5)
 """Largest values of the first, second and third derivative of the ramp, which goes from 0 to 1 within one second."""
@@ -61,6 +61,13 @@ def approach_from(
         code=Code.NOT_CONVERGED,
         subject="home",
     )
+
+
+def reachable_from(begin: Array, limits: MotionLimits, safety: Safety, rng: np.random.Generator) -> Array:
+    """Return positions (k, n) to which free paths lead from home."""
+    lower, upper = _search_box(begin, begin[None], limits)
+    levers = _levers(safety.encounters, lower, upper, rng)
+    return explore(begin, lower, upper, levers, FreeSpace(safety, STEPS_M[0]).advance, rng)
 
 
 def require_free_home(begin: Array, safety: Safety) -> None:

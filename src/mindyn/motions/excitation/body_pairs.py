@@ -160,6 +160,42 @@ def allow_overlap_at(encounters: Encounters, q: Array) -> Encounters:
     return replace(encounters, checked=tuple(map(allowed, encounters.checked)))
 
 
+def allow_distances_at(encounters: Encounters, q: Array, least_m: float) -> Encounters:
+    """Return encounters for a path that begins at q (n,), where some bodies are nearer than the required distance.
+
+    The path may come as near to these as q is, but not nearer than `least_m`; a finding lists them. If the hulls of two
+    bodies are too near and their true surfaces are not, the surfaces are measured. The encounters themselves are
+    returned if no distance at q is too small.
+    """
+    bodies, poses = encounters.bodies, encounters.bodies.poses(q[None])
+    nearer: dict[Encounter, Encounter] = {}
+    for encounter in encounters.checked:
+        lowest = min(least_m, encounter.required_m)
+        if not encounter.is_checked or gaps_of(bodies, encounter, poses, is_exact=True)[0] >= encounter.needed_m:
+            continue
+        finer = bodies.is_exact and encounter.direction is None
+        for tried in (encounter, *([replace(encounter, by="meshes")] if finer else [])):
+            gap = float(gaps_of(bodies, tried, poses, is_exact=True)[0])
+            margin = tried.needed_m - tried.required_m
+            if gap - margin >= lowest:
+                required = min(tried.required_m, max(lowest, gap - margin - STEP_M))
+                nearer[encounter] = replace(tried, required_m=required)
+                break
+    if not nearer:
+        return encounters
+    checked = tuple(nearer.get(encounter, encounter) for encounter in encounters.checked)
+    named = [f"{' - '.join(allowed.names)} ({1e3 * allowed.required_m:.0f} mm)" for allowed in nearer.values()]
+    finding = Finding(
+        Kind.NEAR_HOME,
+        Severity.WARNING,
+        "home is nearer to these than the required distance; approach and return keep only the distance in brackets, "
+        f"the motion the required one: {list_names(named, 12)}",
+        "Give a home with larger distances, or watch the begin and the end of the rehearsal",
+        tuple(" - ".join(encounter.names) for encounter in nearer),
+    )
+    return replace(encounters, checked=checked, findings=(*encounters.findings, finding))
+
+
 def find_encounters(
     robot: Robot,
     volumes: Sequence[Volume],

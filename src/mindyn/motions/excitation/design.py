@@ -16,9 +16,9 @@ from mindyn.foundation.algebra.values import Array, RandomSource, seed_from
 from mindyn.foundation.errors import RobotError, UnsafeMotionError, pluralise
 from mindyn.foundation.findings import Finding
 from mindyn.foundation.interrupts import acknowledge_interrupt
-from mindyn.motions.excitation.approach import approach_from, is_unreachable, require_free_home
+from mindyn.motions.excitation.approach import approach_from, is_unreachable, reachable_from, require_free_home
 from mindyn.motions.excitation.better_motions import find_levers
-from mindyn.motions.excitation.body_pairs import allow_overlap_at
+from mindyn.motions.excitation.body_pairs import allow_distances_at, allow_overlap_at
 from mindyn.motions.excitation.criteria import evaluate_criterion, parameter_deviations
 from mindyn.motions.excitation.design_inputs import (
     ExpectedLog,
@@ -46,7 +46,14 @@ from mindyn.motions.excitation.motion_safety import Safety, SafetySettings, safe
 from mindyn.motions.excitation.motions import ApproachPath, Fourier, Instants, Motion, sample_times
 from mindyn.motions.excitation.problem import Problem
 from mindyn.motions.excitation.servo_design import describe_servos, servo_family, servo_safety
-from mindyn.motions.excitation.solving import Search, Stopped, good_starts, places_to_stand, random_motion
+from mindyn.motions.excitation.solving import (
+    Search,
+    Stopped,
+    good_starts,
+    places_to_stand,
+    random_motion,
+    static_values,
+)
 from mindyn.motions.excitation.whole_turns import turned_motions
 from mindyn.parameters.parameter import list_base_parameters
 from mindyn.regression.regressor import with_estimated_drives
@@ -166,10 +173,12 @@ def design_motion(
     with _naming_singular_positions(arm.name):
         checks = safety_of(columns, bounds, beta, safety, seed)
         require_excitable(columns, bounds, earlier, generator)
-    home_checks = checks
+    home_checks, way_checks = checks, checks
     if stand is not None:  # before the search: it would be in vain
         home_checks = replace(checks, encounters=allow_overlap_at(checks.encounters, stand))
-        require_free_home(stand, home_checks)
+        near = allow_distances_at(home_checks.encounters, stand, safety.tracking_error_m)
+        way_checks = replace(checks, encounters=near)
+        require_free_home(stand, way_checks)
     information = earlier.T @ earlier
     problem = Problem(
         columns,
@@ -199,11 +208,11 @@ def design_motion(
     }
     deadline = None if search.deadline_s is None else begin + search.deadline_s
     say = progress or (lambda _: None)
-    ranges, listed = bounds, list[Finding]()
+    ranges, listed, nearby = bounds, list[Finding](), None
     for fraction in FREE_FRACTIONS:
         run = Search(problem, dense, deadline)
         with _naming_singular_positions(arm.name):
-            ending, is_interrupted = _search_motion(run, ranges, generator, search.starts, say)
+            ending, is_interrupted = _search_motion(run, ranges, generator, search.starts, say, nearby)
         towards = np.zeros(arm.joint_count) if stand is None else stand
         bodies = checks.encounters.bodies
         try:
@@ -211,7 +220,7 @@ def design_motion(
             if stand is not None:
                 kept = home_checks
                 groups = [turned_motions(problem, found, dense, bodies, towards) for found in reachable(run)]
-                chosen, way = approach_first(stand, groups, allowed, kept, seed)
+                chosen, way = approach_first(stand, groups, allowed, way_checks, seed)
             design = replace(
                 _design(run, chosen, ending, beta),
                 findings=(*findings, *listed),
@@ -222,13 +231,19 @@ def design_motion(
                 safety=safety,
                 capsules=checks.volumes.capsules,
             )
-            design = check_design(design, kept, safety.tip_speed)
+            design = check_design(design, kept, way_checks, safety.tip_speed)
         except UnsafeMotionError as unsafe:  # the search ignores pairs whose covers always touch
             if not fraction:
                 raise
             say(f"searching again: {unsafe}")
             problem = replace(problem, constraints=checks.constraints)
-            places = places_to_stand(problem, bounds, generator)
+            nearby = None
+            if stand is not None and from_there is None and is_unreachable(unsafe):
+                nearby = reachable_from(stand, bounds, way_checks, generator)
+                nearby = nearby[(static_values(problem, nearby) <= 1).all(axis=1)]
+                if not len(nearby):
+                    raise
+            places = places_to_stand(problem, bounds, generator) if nearby is None else nearby
             ranges = free_ranges(arm, checks.encounters, bounds, places, fraction, generator)
             narrower, listed = range_constraint(arm, bounds, ranges)
             problem = replace(problem, constraints=(*problem.constraints, *narrower))
@@ -249,16 +264,17 @@ def reachable(search: Search) -> list[Motion]:
 def approach_first(
     home: Array, groups: Sequence[Sequence[Motion]], limits: MotionLimits, safety: Safety, seed: int
 ) -> tuple[Motion, ApproachPath]:
-    """Return the first motion whose start a free path from home reaches, and the path.
+    """Return a motion whose start a free path from home reaches, and the path: one of the first group if possible.
 
     groups  groups of motions that differ by whole turns, the best group first
     """
-    for left, motions in zip(reversed(range(len(groups))), groups, strict=True):
+    best, *others = groups
+    for motions in filter(None, (best, [motion for group in others for motion in group])):
         starts = np.array([motion.start for motion in motions])
         try:
             number, way = approach_from(home, starts, limits, safety, np.random.default_rng(seed))
         except UnsafeMotionError as unreachable:
-            if not left or not is_unreachable(unreachable):
+            if motions is not best or not others or not is_unreachable(unreachable):
                 raise
         else:
             return motions[number], way
@@ -284,10 +300,16 @@ def _search_motion(
     rng: np.random.Generator,
     starts: int,
     say: Callable[[str], None],
+    nearby: Array | None = None,
 ) -> tuple[str, bool]:
-    """Run the search. Return how the search ended, and whether Ctrl-C ended it."""
+    """Run the search. Return how the search ended, and whether Ctrl-C ended it.
+
+    nearby  (k, n) positions from which the search starts; by default any in which the robot can rest
+    """
     problem = search.problem
-    places = places_to_stand(problem, limits, rng)
+    if nearby is not None:
+        nearby = nearby[((nearby >= limits.lower) & (nearby <= limits.upper)).all(axis=1)]
+    places = places_to_stand(problem, limits, rng) if nearby is None or not len(nearby) else nearby
     try:
         begun = [problem.unknowns(m) for m in good_starts(search, limits, places, rng, BEGINNINGS * starts)]
         search.offer(begun[0])

@@ -316,12 +316,18 @@ def check_times(seconds: float, cycles: float) -> Array:
     return np.concatenate([every[ends[0]], np.linspace(ENDS_S, seconds - ENDS_S, count)[1:-1], every[ends[1]]])
 
 
-def check_design(design: MotionDesign, safety: Safety, tip_speed: float) -> MotionDesign:
-    """Return the design with the check of its whole run. Raise an error if a distance or the tip speed is violated."""
+def check_design(design: MotionDesign, safety: Safety, on_the_way: Safety, tip_speed: float) -> MotionDesign:
+    """Return the design with the check of its whole run. Raise an error if a distance or the tip speed is violated.
+
+    on_the_way  checks of approach and return, which begin and end at home and may be nearer to something there
+    """
     run = design.run()
     t = sample_times(run.seconds, PATH_HZ)
-    check = check_path(safety.encounters, [(run.derivative(t, 0), t)], len(safety.volumes.unknown))
+    check = check_path(on_the_way.encounters, [(run.derivative(t, 0), t)], len(safety.volumes.unknown))
     findings = [*check.findings, *speed_findings(check, tip_speed)]
+    if on_the_way.encounters is not safety.encounters:
+        inside = sample_times(design.seconds, PATH_HZ)
+        findings += violations(check_path(safety.encounters, [(design.motion.derivative(inside, 0), None)], 0))
     require_safe(findings)
     if design.approach is None:
         sentence = "the way to the start position and back is not checked; no file moves the robot there"
@@ -336,6 +342,11 @@ def speed_findings(check: PathCheck, tip_speed: float) -> list[Finding]:
         return []
     sentence = f"{check.fastest} moves at {check.speed:.3g} m/s; at most {tip_speed:g} m/s is allowed"
     return [Finding(Kind.LIMIT_VIOLATED, Severity.ERROR, sentence, "Lower the velocity limits, or raise --tip-speed")]
+
+
+def violations(check: PathCheck) -> list[Finding]:
+    """Return the findings about distances that are too small."""
+    return [finding for finding in check.findings if finding.kind is Kind.DISTANCE_VIOLATED]
 
 
 def require_safe(findings: Sequence[Finding]) -> None:

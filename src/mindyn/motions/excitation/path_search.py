@@ -1,4 +1,7 @@
-"""`connect`: find a path between positions by rapidly exploring random trees from both ends."""
+"""`connect`: find a path between positions by rapidly exploring random trees from both ends.
+
+`explore`: find positions that free lines connect with a position.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,8 @@ NEARBY: Final = 0.5
 """Fraction of growths towards random positions between the ends, or up to half a turn beyond them; the others use the
 full ranges.
 """
+EXPLORED: Final = 300
+"""Number of random positions towards which a tree grows that only explores."""
 REACH_M: Final = 0.5
 """m: largest motion of a volume in one growth step."""
 SHORTEST_M: Final = 0.02
@@ -102,6 +107,16 @@ def connect(
                 return (last, np.array(whole)) if is_forward else (first, np.array(whole[::-1]))
         growing, other, is_forward = other, growing, not is_forward
     return None
+
+
+def explore(
+    begin: Array, lower: Array, upper: Array, levers: Array, advance: Advance, rng: np.random.Generator
+) -> Array:
+    """Return the positions (k, n) of a tree that grows from `begin` towards random positions."""
+    tree = _Tree(begin[None], levers)
+    for _ in range(EXPLORED):
+        tree.grow(rng.uniform(lower, upper), advance, REACH_M)
+    return np.array(tree.nodes)
 
 
 def shorten(way: Array, levers: Array, advance: Advance, rng: np.random.Generator) -> Array:

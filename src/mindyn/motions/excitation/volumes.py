@@ -103,13 +103,14 @@ def cover(solids: Sequence[Solid], link: str, most: int = MOST_COVERS) -> tuple[
     """
     balls = _balls(solids)
     part = np.zeros(len(balls.centres), dtype=np.int64)
+    axes, least = [axis for _, axis in _lines(balls)], _approximate_volume(balls, part)
     for count in range(2, most + 1):
-        best = min(
-            (_division(balls, count, axis) for axis in range(3)), key=lambda cut: _approximate_volume(balls, cut)
-        )
-        if _approximate_volume(balls, best) < SPLIT_GAIN * _approximate_volume(balls, part):
-            part = best
-    fits = [_fit(balls.chosen(part == k)) for k in np.unique(part)]
+        cuts = [_division(balls, count, axis) for axis in axes]
+        sizes = [_approximate_volume(balls, cut) for cut in cuts]
+        best = int(np.argmin(sizes))
+        if sizes[best] < SPLIT_GAIN * least:
+            part, least = cuts[best], sizes[best]
+    fits = [_fit(balls.chosen(part == k)) for k in _numbers(part)]
     capsules = tuple(Capsule(link, a, b, radius + MARGIN_M) for a, b, radius in fits)
     return capsules, tuple(_pieces(solids, balls, part))
 
@@ -117,11 +118,16 @@ def cover(solids: Sequence[Solid], link: str, most: int = MOST_COVERS) -> tuple[
 def _pieces(solids: Sequence[Solid], balls: _Balls, part: NDArray[np.int64]) -> Iterator[Solid]:
     for number, solid in enumerate(solids):
         parts = part[balls.solids == number]
-        if solid.surface is None or len(np.unique(parts)) == 1:
+        if solid.surface is None or len(_numbers(parts)) == 1:
             yield solid
             continue
         corners, faces = solid.surface.corners, solid.surface.faces
-        yield from (mesh_solid(Triangles(corners, faces[parts[::3] == k])) for k in np.unique(parts))
+        yield from (mesh_solid(Triangles(corners, faces[parts[::3] == k])) for k in _numbers(parts))
+
+
+def _numbers(part: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Return the numbers of the parts that occur; faster than sorting them."""
+    return np.flatnonzero(np.bincount(part))
 
 
 _Fit = tuple[Array, Array, float]
@@ -133,7 +139,7 @@ def _volume(fit: _Fit) -> float:
 
 
 def _approximate_volume(balls: _Balls, part: NDArray[np.int64]) -> float:
-    parts = [_hull(balls.chosen(part == k)) for k in np.unique(part)]
+    parts = [_hull(balls.chosen(part == k)) for k in _numbers(part)]
     return sum(min(_volume(_around(subset, *line)) for line in _lines(subset)) for subset in parts)
 
 
@@ -154,11 +160,9 @@ def _balls(solids: Sequence[Solid]) -> _Balls:
     return _Balls(np.concatenate(centres), radii, np.concatenate(pieces), np.repeat(np.arange(len(solids)), sizes))
 
 
-def _division(balls: _Balls, count: int, axis: int) -> NDArray[np.int64]:
-    """Return the number of the part (V,) of every ball: pieces are divided into equal lengths along a principal
-    axis.
-    """
-    along = balls.centres @ _lines(balls)[axis][1]
+def _division(balls: _Balls, count: int, axis: Array) -> NDArray[np.int64]:
+    """Return the number of the part (V,) of every ball: pieces are divided into equal lengths along an axis (3,)."""
+    along = balls.centres @ axis
     sizes = np.bincount(balls.pieces)
     middles = (np.bincount(balls.pieces, along) / np.maximum(sizes, 1))[balls.pieces]
     return np.searchsorted(np.linspace(along.min(), along.max(), count + 1)[1:-1], middles)

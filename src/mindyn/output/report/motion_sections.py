@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
-from mindyn.equations.loop_closure import home_closure
 from mindyn.foundation.algebra.values import Array
+from mindyn.foundation.errors import MindynError
 from mindyn.foundation.pages.document import (
     Column,
     Content,
@@ -18,7 +17,6 @@ from mindyn.foundation.pages.document import (
     format_count,
     format_number,
     format_percent,
-    format_plural,
     format_quantity,
     p,
     table,
@@ -27,9 +25,16 @@ from mindyn.foundation.pages.document import (
     typeset,
 )
 from mindyn.foundation.pages.plots import axis, pack_times, pane, plot, thinned_series
-from mindyn.kernels.skeleton import SkeletonData, compute_skeleton, relative_to_peaks
+from mindyn.motions.excitation.volumes import Volume, volumes_of
 from mindyn.output.report.report_data import JointData, LogView, ReportData
 from mindyn.output.report.torque_sections import MAX_BUCKETS
+from mindyn.output.view.dependence import rest_position
+from mindyn.output.view.link_drawings import draw_links
+from mindyn.output.view.picture import draw_picture
+from mindyn.output.view.playback import Playback, Torques, play_torques
+from mindyn.output.view.scene import describe_scene
+from mindyn.output.view.view_sections import space_section
+from mindyn.output.view.write_view import link_poses
 from mindyn.robots.meshes import Meshes
 from mindyn.robots.parts import Limits
 from mindyn.robots.robot import Robot
@@ -39,8 +44,7 @@ GOOD_CONDITION_NUMBER: Final = 100.0
 COVERAGE_CELLS: Final = (28, 20)
 """Numbers of cells for position and speed."""
 UNKNOWN_INPUT_NOTE: Final = "The input of the simulation is not known."
-MAX_DRAWN_POSES: Final = 200
-"""Poses of the drawn robot along a log, at most."""
+TITLE: Final = "The robot"
 
 
 def excitation_section(data: ReportData) -> Section | None:
@@ -148,35 +152,25 @@ def motion_section(data: ReportData) -> Section | None:
 
 
 def robot_section(data: ReportData) -> Section:
-    """Return the section with the kinematic skeleton, turnable."""
-    drawn, robot = draw_skeleton(data.estimate.robot, data.logs, data.meshes), data.estimate.robot.name
-    caption = (
-        f"{robot}: {format_plural(len(drawn.names), 'joint')}, numbered from the root. Short bars are joint "
-        "axes, the arrow is gravity; darker joints are closer to their peak torque. Drag or use the arrow keys to "
-        "rotate; + and − zoom."
-    )
-    if drawn.meshes:
-        caption += f" Meshes: {sum(part.triangles for part in drawn.meshes)} triangles of the mesh files of the robot."
-    area = tag("div", {"class": "area", "data-label": f"Kinematic skeleton of {robot}"})
-    view = tag("figure", {"class": "robot", "id": "robot-view"}, area, tag("figcaption", {}, caption))
-    names = tag("ol", {"class": "joints"}, [tag("li", {}, name) for name in drawn.names])
-    return Section("robot", "The robot", class_tag("div", "drawing", view, names), {"skeleton": drawn})
+    """Return the section with the robot in space, along the first log if there is one."""
+    robot = data.estimate.robot
+    drawn = draw_links(robot, Meshes() if data.meshes is None else data.meshes, _volumes(robot))
+    playback = None if not data.logs else _play(data.logs[0])
+    q = rest_position(robot) if playback is None else playback.q[0]
+    picture = draw_picture(robot, drawn, link_poses(robot, q), f"Picture of {robot.name}")
+    return space_section(robot, drawn, describe_scene(robot, drawn, None, playback), playback, picture, (), title=TITLE)
 
 
-def draw_skeleton(robot: Robot, logs: Sequence[LogView], meshes: Meshes | None = None) -> SkeletonData:
-    """Return the robot as lines in space for some poses along the first log, or in the rest pose without logs."""
-    if not logs:
-        return compute_skeleton(robot, _rest_pose(robot)[None], np.zeros(1), meshes=meshes)
-    prediction = logs[0].prediction
-    rows = np.unique(np.linspace(0, len(prediction.time) - 1, MAX_DRAWN_POSES).astype(int))
-    torques = relative_to_peaks(prediction.measured)[rows]
-    times = prediction.time[rows] - prediction.time[0]
-    return compute_skeleton(robot, prediction.samples.q[rows], times, torques, meshes=meshes)
+def _volumes(robot: Robot) -> tuple[Volume, ...]:
+    """Return the volumes of the links; none if they are unknown."""
+    try:
+        return volumes_of(robot).volumes
+    except (MindynError, OSError):
+        return ()
 
 
-def _rest_pose(robot: Robot) -> Array:
-    """Return zero positions (n,) of the primary joints, or a pose in which the loops are closed."""
-    if not robot.loops:
-        return np.zeros(robot.joint_count)
-    closure = home_closure(robot)
-    return np.asarray(closure.home[list(closure.primary)])
+def _play(view: LogView) -> Playback:
+    """Return the recorded motion with the torque that the estimate predicts."""
+    prediction = view.prediction
+    torques = Torques(prediction.time, prediction.measured, prediction.predicted, "the estimate")
+    return play_torques(view.name, prediction.samples.q, torques)

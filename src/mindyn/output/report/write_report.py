@@ -24,6 +24,7 @@ from mindyn.output.report.provenance_section import provenance_section
 from mindyn.output.report.report_data import ReportData, collect_report_data
 from mindyn.output.report.torque_sections import friction_section, residual_section, torque_section
 from mindyn.output.report.verdict_section import verdict_section
+from mindyn.output.view.write_view import view_extras
 from mindyn.robots.meshes import Meshes
 from mindyn.robots.robot import Robot
 
@@ -76,7 +77,7 @@ def write_report(
         Record of the run: command, inputs and versions, as in run.json of `mindyn identify`. Its entry `validation` is
         an earlier result on held-out logs (`Validation.to_dict`).
     meshes : Meshes, optional
-        Meshes of the links (`read_meshes`); without them, the robot is drawn as lines.
+        Meshes of the links (`read_meshes`); without them, the robot is drawn by its volumes, or as lines.
     elasticity : Elasticity, optional
         Elasticity of the joints (`identify_elasticity`).
 
@@ -115,4 +116,4 @@ def build_page(data: ReportData) -> str:
     sections = [section for make in SECTIONS if (section := make(data)) is not None]
     robot, method = data.estimate.robot.name, data.estimate.provenance.method
     about = ", ".join(filter(None, ("Identified dynamics", format_plural(len(data.joints), "joint"), method)))
-    return render_document(f"{robot}: identified dynamics", about, sections, heading=robot)
+    return render_document(f"{robot}: identified dynamics", about, sections, heading=robot, extras=view_extras())

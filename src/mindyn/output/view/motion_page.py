@@ -32,7 +32,7 @@ from mindyn.foundation.pages.document import (
     typeset,
     typeset_sentence,
 )
-from mindyn.foundation.pages.plots import axis, pane, plot, series
+from mindyn.foundation.pages.plots import axis, pack_exactly, pane, plot, series
 from mindyn.kernels.model import compile_model
 from mindyn.motions.excitation.body_pairs import Encounter, Encounters, gaps_of
 from mindyn.motions.excitation.motion_design import MotionDesign
@@ -47,8 +47,6 @@ from mindyn.robots.meshes import Meshes
 POINTS: Final = 601
 """Largest number of visible points of a curve."""
 POSES: Final = 200
-DIGITS: Final = 9
-"""Decimals of the values of a curve."""
 READABLE: Final = 2.5
 """A torque limit is drawn if its ratio to the largest torque is at most this."""
 ROLES: Final = {"floor": "predicted", "links": "second", "obstacles": "third", "walls": "fourth"}
@@ -138,7 +136,7 @@ def _torque(design: MotionDesign, motion: tuple[Array, Array, Array]) -> Array |
 
 def _joints(design: MotionDesign, t: Array, motion: tuple[Array, Array, Array]) -> Section:
     limits, tau = design.limits, _torque(design, motion)
-    plots: dict[str, Any] = {"shared": {"run-time": t.tolist()}}
+    plots: dict[str, Any] = {"shared": {"run-time": pack_exactly(t)}}
     panels = []
     for j, joint in enumerate(design.robot.primary_joints):
         unit, torque_unit = UNITS[joint.kind]
@@ -151,12 +149,12 @@ def _joints(design: MotionDesign, t: Array, motion: tuple[Array, Array, Array]) 
             ends.append(("torque", torque_unit, tau[:, j], -limits.effort[j], limits.effort[j]))
         panes = []
         for what, of, values, low, high in ends:
-            curves = [series(what, SIGNAL_ROLES[what], "run-time", np.round(values, DIGITS).tolist())]
+            curves = [series(what, SIGNAL_ROLES[what], "run-time", pack_exactly(values))]
             if what == "torque" and high > READABLE * np.abs(values).max() > 0:
                 what = f"torque (limit {high:.3g})"  # whose band would flatten the curve
             elif np.isfinite([low, high]).all():
-                allowed = ([float(low)] * len(t), [float(high)] * len(t))
-                curves.insert(0, series("allowed", "band", "run-time", allowed[0], kind="band", y2=allowed[1]))
+                whole, lower, upper = [0.0, float(t[-1])], [float(low)] * 2, [float(high)] * 2
+                curves.insert(0, series("allowed", "band", whole, lower, kind="band", y2=upper))
             panes.append(pane(axis(what, of), curves, height=120, zero=True))
         plots[f"joint-{j}"] = plot(axis("time", "s"), panes, group="view")
         caption = f"{joint.name}: position, velocity, acceleration" + ("" if tau is None else " and torque")
@@ -171,7 +169,7 @@ def _clearance(encounters: Encounters | None, t: Array, apart: Array) -> list[Se
         return []
     kinds = [_near(encounters, encounter) for encounter in encounters.checked]
     curves = [
-        series(kind, role, t.tolist(), apart[:, [k == kind for k in kinds]].min(axis=1).tolist())
+        series(kind, role, np.round(t, 4), np.round(apart[:, [k == kind for k in kinds]].min(axis=1), 5))
         for kind, role in ROLES.items()
         if kind in kinds
     ]

@@ -75,6 +75,7 @@ class Playback:
     phases           name, begin and end of each part
     rehearsal_speed  fraction of the speed of the rehearsal; None if there is none
     residual         (N, n) size of the residual relative to the largest measured torque of the joint
+    torque           (N, n) size of the measured torque relative to its largest value
     plot             name of the plot whose clicks select a time
     """
 
@@ -86,6 +87,7 @@ class Playback:
     closest: Closest | None = None
     torques: Torques | None = None
     residual: Array | None = None
+    torque: Array | None = None
     plot: str = ""
 
 
@@ -160,13 +162,19 @@ def play_log(robot: Robot, log: Log, estimate: Estimate | None) -> Playback:
             predicted = np.asarray(model.inverse_dynamics(samples.q, samples.qd, samples.qdd))
         torques = Torques(conditioned.time, samples.tau, predicted, "the robot file")
         q = samples.q
+    return play_torques(log.name or "log", q, torques)
+
+
+def play_torques(title: str, q: Array, torques: Torques) -> Playback:
+    """Return a recorded motion q (N, n) with its torques; fewer poses are shown than there are rows."""
     rows = np.unique(np.linspace(0, len(q) - 1, POSES).astype(int))
+    peak = np.abs(torques.measured).max(axis=0)
+    peak = np.where(peak > 0, peak, 1.0)
     residual = None
     if torques.predicted is not None:
-        peak = np.abs(torques.measured).max(axis=0)
-        sizes = np.abs(torques.measured - torques.predicted) / np.where(peak > 0, peak, 1.0)
-        residual = np.clip(sizes[rows], 0.0, 1.0)
+        sizes = np.abs(torques.measured[rows] - torques.predicted[rows]) / peak
+        residual = np.clip(sizes, 0.0, 1.0)
     time = torques.time - torques.time[0]
-    torques = replace(torques, time=time)
     phases = (("log", 0.0, float(time[-1])),)
-    return Playback(log.name or "log", time[rows], q[rows], phases, None, None, torques, residual)
+    used = np.abs(torques.measured[rows]) / peak
+    return Playback(title, time[rows], q[rows], phases, None, None, replace(torques, time=time), residual, used)

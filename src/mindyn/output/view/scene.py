@@ -50,6 +50,7 @@ def describe_scene(
         "solid": drawn.solid,
         "lines": drawn.lines,
         "gravity": robot.gravity.tolist(),
+        "tip": _tip(robot),
         "home": home.tolist(),
         "ranges": [low.tolist(), high.tolist()],
         "dependence": describe_dependence(robot, home, low, high) if playback is None else None,
@@ -57,6 +58,14 @@ def describe_scene(
         **_surroundings(safety),
     }
     return scene | ({} if playback is None else {"playback": _describe_playback(robot, playback)})
+
+
+def _tip(robot: Robot) -> dict[str, Any]:
+    """Return the link and the point whose path is drawn: the last frame, or the frame of the last link."""
+    if not robot.frames:
+        return {"link": len(robot.links), "at": [0.0, 0.0, 0.0]}
+    frame = robot.frames[-1]
+    return {"link": robot.link_index(frame.link) + 1, "at": frame.pose.translation.tolist()}
 
 
 def _matrix(pose: Pose) -> list[float]:
@@ -88,5 +97,6 @@ def _describe_playback(robot: Robot, playback: Playback) -> dict[str, Any]:
         "rehearsal": playback.rehearsal_speed,
         "closest": None if closest is None else closest.to_dict(robot),
         "residual": None if playback.residual is None else pack_levels(playback.residual.ravel()),
+        "torque": None if playback.torque is None else pack_levels(playback.torque.ravel()),
         "plot": playback.plot,
     }

@@ -66,7 +66,12 @@ def space_section(
     if playback is not None and playback.closest is not None:
         texts.append("The closest checked pair is red.")
     if playback is not None and playback.residual is not None:
-        texts.append("Links are redder where the residual of their joint is larger: red from 25 % of the peak torque.")
+        texts.append(
+            "Links are redder where the residual of their joint is larger, red from 25 % of its peak torque; or, by "
+            "choice, where its torque is larger."
+        )
+    elif playback is not None and playback.torque is not None:
+        texts.append("Links are redder where the torque of their joint is larger.")
     texts.append("Drag to turn, hold Ctrl and scroll to zoom.")
     area = tag("div", {"class": "area", "data-label": what}, picture)
     view = tag("figure", {"class": "space", "id": "space-view"}, area, tag("figcaption", {}, " ".join(texts)))

@@ -113,7 +113,6 @@ const Navigation = {
 };
 
 Plot.start();
-if (Numbers.skeleton) new RobotView(document.getElementById("robot-view"), Numbers.skeleton);
 for (const part of [Tabs, Theme, Logs, Table, Frames, Navigation]) part.start();
 addEventListener("beforeprint", () => document.querySelectorAll("details:not(.raw)").forEach((details) => { details.dataset.was = details.open; details.open = true; }));
 addEventListener("afterprint", () => document.querySelectorAll("details:not(.raw)").forEach((details) => { details.open = details.dataset.was === "true"; }));

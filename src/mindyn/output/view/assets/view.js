@@ -40,7 +40,7 @@ class Chain {
 
 class SpaceView {
   constructor(figure, scene) {
-    Object.assign(this, { figure, scene, area: figure.querySelector(".area"), time: 0, speed: 1, shown: {}, stale: true });
+    Object.assign(this, { figure, scene, area: figure.querySelector(".area"), time: 0, speed: 1, shown: {}, stale: true, tinted: scene.playback?.residual ? "residual" : "torque" });
     this.renderer = SpaceView.rendererFor();
     if (!this.renderer) return;
     this.area.classList.add("live");
@@ -83,7 +83,7 @@ class SpaceView {
     for (const group of this.groups) this.space.add(group);
     this.chain = new Chain(scene, this.groups);
     this.materials = scene.links.map((link, k) => new THREE.MeshLambertMaterial({ side: THREE.DoubleSide, flatShading: scene.meshes.some((mesh) => mesh.link === k), userData: { role: k === 0 ? "base" : "link" } }));
-    this.layers = { volumes: [], frames: [], inertia: [], limits: [], links: [] };
+    this.layers = { volumes: [], frames: [], inertia: [], limits: [], links: [], path: [] };
     for (const mesh of scene.meshes) {
       const geometry = new THREE.BufferGeometry();
       geometry.setAttribute("position", new THREE.BufferAttribute(Float32Array.from(Packing.array(mesh.corners)), 3));
@@ -108,6 +108,7 @@ class SpaceView {
     scene.joints.forEach((joint, k) => this.buildJoint(joint, k, size));
     scene.links.forEach((link, k) => this.buildInertia(link, k, size));
     this.buildSurroundings(size);
+    if (scene.playback) this.buildPath();
     const above = new THREE.HemisphereLight(0xffffff, 0x777777, 2.1), sun = new THREE.DirectionalLight(0xffffff, 1.5);
     sun.position.set(1.5, -2.2, 3);
     this.space.add(above, sun);
@@ -186,12 +187,36 @@ class SpaceView {
     this.put("inertia", k, ball);
     this.put("inertia", k, dot);
   }
+  /* Add the path of the tip along the motion, and the direction of gravity. */
+  buildPath() {
+    const { tip, playback } = this.scene, at = new THREE.Vector3(), places = [];
+    for (let row = 0; row < playback.times.length; row++) {
+      this.chain.set(this.row_of(row));
+      places.push(at.set(...tip.at).applyMatrix4(this.groups[tip.link].matrix).toArray());
+    }
+    this.pathMaterial = new THREE.LineBasicMaterial();
+    const path = SpaceView.lines(places.slice(1).flatMap((place, k) => [places[k], place]), this.pathMaterial);
+    this.layers.path.push(path);
+    this.space.add(path);
+  }
+  buildGravity(size) {
+    const gravity = new THREE.Vector3(...this.scene.gravity);
+    if (gravity.length() < 1e-9) return;
+    const down = gravity.normalize().multiplyScalar(0.25 * size), side = new THREE.Vector3(1, 0, 0);
+    if (Math.abs(down.x) > 0.2 * size) side.set(0, 1, 0);
+    const end = new THREE.Vector3(-0.35 * size, -0.35 * size, 0.3 * size).add(down), start = end.clone().sub(down);
+    const barb = (sign) => end.clone().addScaledVector(down, -0.25).addScaledVector(side, sign * 0.04 * size).toArray();
+    const arrow = SpaceView.lines([start.toArray(), end.toArray(), end.toArray(), barb(1), end.toArray(), barb(-1)], this.lineMaterial);
+    this.layers.frames.push(arrow);
+    this.space.add(arrow);
+  }
   buildSurroundings(size) {
     const { scene } = this, reach = Math.max(0.4, Math.ceil(2.4 * size * 5) / 5), height = scene.floor ?? 0;
     this.grid = new THREE.GridHelper(2 * reach, 2 * Math.round(reach / (reach > 3 ? 0.5 : reach > 0.8 ? 0.2 : 0.1)));
     this.grid.rotation.x = Math.PI / 2;
     this.grid.position.z = height;
     this.space.add(this.grid, SpaceView.triad(0.22 * size));
+    this.buildGravity(size);
     this.things = new THREE.MeshLambertMaterial({ transparent: true, opacity: 0.4 });
     for (const [low, high] of scene.boxes) {
       const box = new THREE.Mesh(new THREE.BoxGeometry(...low.map((value, k) => high[k] - value)), this.things);
@@ -215,6 +240,7 @@ class SpaceView {
     this.things.color = colours.limit;
     this.lineMaterial.color = colours.frame;
     if (this.limitMaterial) this.limitMaterial.color = colours.limit;
+    if (this.pathMaterial) this.pathMaterial.color = colours.volume;
     for (const object of this.layers.inertia) object.material.color = colours[object.material.userData.role];
     const count = this.grid.geometry.attributes.color;
     for (let k = 0; k < count.count; k++) count.setXYZ(k, colours.floor.r, colours.floor.g, colours.floor.b);
@@ -222,7 +248,7 @@ class SpaceView {
     this.tint();
     this.redraw();
   }
-  /* Colour the links: the closest pair and impossible inertia in red, otherwise by the residual of their joint. */
+  /* Colour the links: the closest pair and impossible inertia in red, otherwise by residual or torque of their joint. */
   tint() {
     const near = this.near?.links ?? [], inertia = this.shown.inertia;
     this.materials.forEach((material, k) => {
@@ -232,13 +258,13 @@ class SpaceView {
     });
     for (const volume of this.volumes) volume.material = near.includes(volume.userData.link) ? this.glassNear : this.glass;
   }
-  /* Return the residual of a joint relative to its largest torque, at the time that is shown. */
+  /* Return the residual or torque of a joint relative to its largest torque, at the time that is shown. */
   share(joint) {
-    const play = this.scene.playback;
+    const values = this.scene.playback?.[this.tinted];
     const primary = this.scene.joints[joint].primary;
-    if (!play?.residual || primary === null) return 0;
+    if (!values || primary === null) return 0;
     const count = this.scene.joints.filter((other) => other.primary !== null).length;
-    return Math.min(1, 4 * Packing.array(play.residual)[this.row * count + primary]);
+    return Math.min(1, (this.tinted === "residual" ? 4 : 1) * Packing.array(values)[this.row * count + primary]);
   }
   layer(name, on) {
     this.shown[name] = on;
@@ -383,9 +409,9 @@ class SpaceView {
     tools.append(Page.button("All", "Show all", () => this.look()));
     bar.append(tools);
     const choices = Page.make("div", "choices");
-    const has = { links: true, volumes: this.layers.volumes.length > 0, frames: true, inertia: this.layers.inertia.length > 0, limits: this.layers.limits.length > 0 };
-    const first = { links: true, volumes: Boolean(this.scene.playback?.closest), frames: false, inertia: !this.scene.playback && this.scene.links.some((link) => link.impossible), limits: false };
-    for (const [name, text] of [["links", "Links"], ["volumes", "Volumes"], ["frames", "Joint frames"], ["inertia", "Inertia"], ["limits", "Limits"]]) {
+    const has = { links: true, volumes: this.layers.volumes.length > 0, frames: true, inertia: this.layers.inertia.length > 0, limits: this.layers.limits.length > 0, path: this.layers.path.length > 0 };
+    const first = { path: !this.scene.playback?.closest, links: true, volumes: Boolean(this.scene.playback?.closest), frames: false, inertia: !this.scene.playback && this.scene.links.some((link) => link.impossible), limits: false };
+    for (const [name, text] of [["links", "Links"], ["volumes", "Volumes"], ["frames", "Joint frames"], ["inertia", "Inertia"], ["limits", "Limits"], ["path", "Path of the tip"]]) {
       if (!has[name]) continue;
       const label = Page.make("label", "choice"), box = Object.assign(Page.make("input"), { type: "checkbox", checked: first[name] });
       box.addEventListener("change", () => this.layer(name, box.checked));
@@ -421,6 +447,13 @@ class SpaceView {
     choice.addEventListener("change", () => { this.speed = Number(choice.value); });
     pace.append(choice);
     row.append(pace);
+    if (play.residual && play.torque) {
+      const shade = Page.make("label", "choice", "Colour"), by = Page.make("select");
+      for (const [value, text] of [["residual", "residual"], ["torque", "torque"]]) by.append(Object.assign(Page.make("option", "", text), { value }));
+      by.addEventListener("change", () => { this.tinted = by.value; this.tint(); this.redraw(); });
+      shade.append(by);
+      row.append(shade);
+    }
     return row;
   }
   /* Create a slider for each primary joint. */
