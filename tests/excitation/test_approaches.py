@@ -196,7 +196,9 @@ def test_a_home_nearer_than_the_clearance_is_left_and_reached_without_coming_nea
 def test_a_motion_may_not_come_as_near_as_its_approach(arm):
     robot = mindyn.load_robot(arm)
     search = mindyn.SearchSettings(starts=1, deadline_s=5.0)
-    made = mindyn.design_motion(robot, seconds=5.0, motion=mindyn.MotionSettings(home=[-0.9, 0.3, 0.2]), search=search, rng=0)
+    made = mindyn.design_motion(
+        robot, seconds=5.0, motion=mindyn.MotionSettings(home=[-0.9, 0.3, 0.2]), search=search, rng=0
+    )
     closest = made.check.closest.distance_m
     limits = made.limits
     positions = limits.middle + limits.reach * np.random.default_rng(0).uniform(-1, 1, (500, 3))
