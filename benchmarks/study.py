@@ -203,10 +203,7 @@ STUDIES = {
     "safe-motions": Study(
         "designed motions against the meshes of the original robot files",
         ("-m benchmarks.excitation.safe_motions",),
-        (
-            "-m benchmarks.excitation.safe_motions --only primitives --seconds 1 --deadline 1 "
-            "--file {folder}/motions.json",
-        ),
+        ("-m benchmarks.excitation.safe_motions --only random --names ^0: --deadline 1 --file {folder}/motions.json",),
         0,
     ),
     "screens": Study(
