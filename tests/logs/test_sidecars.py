@@ -73,7 +73,7 @@ def test_statements_are_merged_key_by_key():
 
 
 def table(*names):
-    return SimpleNamespace(name="run.csv", names=names)
+    return SimpleNamespace(is_named=True, name="run.csv", names=names)
 
 
 def test_columns_follow_patterns_in_the_robot_s_order():

@@ -88,10 +88,12 @@ MIN_SPELLING_SIMILARITY: Final = 0.9
 
 def _find_misspelled(names: Sequence[str], table: LogTable) -> str:
     """Return a hint if the file has no names, or a column with nearly the name of a missing one; otherwise empty."""
+    missing = [name for name in names if name not in table.names]
+    if not missing:
+        return ""
     if not table.is_named:
         return "the file has no line of column names: add one, or name the columns by number, such as column_1"
     unused = [name for name in table.names if name not in names]
-    missing = [name for name in names if name not in table.names]
     near = {name: get_close_matches(name, unused, 1, MIN_SPELLING_SIMILARITY) for name in missing[:MAX_COMPARED_NAMES]}
     pairs = [f"{found[0]} for {name}" for name, found in near.items() if found]
     return f"is a name misspelled: {list_names(pairs)}? Rename the column, or list the columns" if pairs else ""
