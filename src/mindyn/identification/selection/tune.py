@@ -11,9 +11,19 @@ from typing import Final
 
 import numpy as np
 
+from mindyn.foundation.algebra.significance import NORMAL_95
 from mindyn.identification.delays import Delay
 from mindyn.identification.selection.scores import Gain, criterion_of, error_over, gain_of, joint_gain
-from mindyn.identification.selection.trials import HIGHEST, SAME_VALUES, Trial, Trials, rate_of, score_all, scores
+from mindyn.identification.selection.trials import (
+    HIGHEST,
+    MAX_DELAY_S,
+    SAME_VALUES,
+    Trial,
+    Trials,
+    rate_of,
+    score_all,
+    scores,
+)
 from mindyn.logs.filters import LOWEST_HZ
 from mindyn.parameters.parameter import Kind
 from mindyn.regression.friction import Friction
@@ -48,6 +58,10 @@ SELF_LOCKING: Final = 1.0
 """Fraction of the load that friction absorbs in a self-locking gear: backdrivable arms have less."""
 MOST_SHAPES: Final = 2
 FOLDINGS: Final = (3, 4, 5, 8)
+DELAY_GAIN: Final = -log(0.9)
+"""A delay whose interval contains zero must reduce the error by more than this."""
+DELAYS_TRIED: Final = 7
+DELAY_REFINEMENTS: Final = 4
 DROPPED_TOGETHER: Final[tuple[tuple[Kind, ...], ...]] = (("rotor",), ("offset",), ("rotor", "offset"))
 """Kinds of parameters that an arm may not need: rotors, whose inertia the links can absorb, and friction offsets."""
 
@@ -147,7 +161,7 @@ def _select_essential(trials: Trials, best: Trial, search_space: SearchSpace) ->
     if search_space.delay and best.conditioning.delay_s:
         without = best.with_conditioning(delay_s=0.0)
         pair = replace(without, dropped=0), replace(best, dropped=0)
-        if not _needs_delay(foldings, *pair):
+        if not _gain(foldings, *pair).mean > SHAPE_GAIN:
             best, error = least_supported(foldings, without)
     for look in (_other_slow_speeds, _presliding_candidates):
         candidates = look(best, search_space)
@@ -291,26 +305,36 @@ def _directions(best: Trial) -> list[Trial]:
 
 
 def _select_delay(trials: Trials, best: Trial, estimate: Delay, search_space: SearchSpace) -> Trial:
-    """Apply an estimated delay if its interval excludes zero and it reduces the error on held-out blocks.
+    """Apply a delay if its interval excludes zero and it reduces the error on held-out blocks.
 
     The delay with the smallest error is not the true one: at reversals, friction that switches too early or too late
     compensates for a part of it. For the same reason, each of the two trials that are compared has its own best
-    direction of friction.
+    direction of friction. If the interval contains zero, as in short logs, the delay in it with the smallest error is
+    applied if it reduces the error by a tenth.
     """
     without = best.with_conditioning(delay_s=0.0)
-    if not estimate.excludes_zero:
+    if estimate.excludes_zero:
+        delayed, least = best.with_conditioning(delay_s=estimate.seconds), SHAPE_GAIN
+    else:
+        delayed, least = _best_delay(trials, without, estimate), DELAY_GAIN
+    if delayed == without:
         return without
-    delayed = best.with_conditioning(delay_s=estimate.seconds)
+    best_without = without
     if search_space.friction:
         best_without, delayed = (_better_trial(trials, k, _directions(k), 1.0) for k in (without, delayed))
-    else:
-        best_without = without
-    return delayed if _needs_delay([trials], best_without, delayed) else without
+    return delayed if _gain([trials], best_without, delayed).mean > least else without
 
 
-def _needs_delay(foldings: Sequence[Trials], without: Trial, delayed: Trial) -> bool:
-    """Return whether a delay whose interval excludes zero also lowers the error on held-out blocks."""
-    return _gain(foldings, without, delayed).mean > SHAPE_GAIN
+def _best_delay(trials: Trials, without: Trial, estimate: Delay) -> Trial:
+    """Return the trial whose delay, within the interval of the estimate, has the smallest error."""
+    half = min(NORMAL_95 * estimate.deviation, MAX_DELAY_S)
+    best, delays = without, np.linspace(estimate.seconds - half, estimate.seconds + half, DELAYS_TRIED)
+    step = half / (DELAYS_TRIED // 2)
+    for _ in range(DELAY_REFINEMENTS):
+        best = _better_trial(trials, best, [without.with_conditioning(delay_s=float(delay)) for delay in delays], 1.0)
+        step /= 3
+        delays = best.conditioning.motion_delay_s + step * np.array([-2.0, -1.0, 1.0, 2.0])
+    return best
 
 
 def add_load_friction(trials: Trials, best: Trial) -> Trial:
