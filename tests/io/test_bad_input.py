@@ -139,7 +139,7 @@ inertia = [1, 1, 1]
 """
 
 TOML_CASES = {
-    "not toml": ("x = = 1", Code.WRONG_FORMAT, "the file"),
+    "not toml": ("x = = 1", Code.WRONG_FORMAT, "robot.toml"),
     "no gravity": (TOML.replace("gravity = [0, 0, -9.81]\n", ""), Code.MISSING_VALUE, "gravity"),
     "no angle unit": (TOML.replace('angles = "deg"\n', ""), Code.MISSING_VALUE, "angles"),
     "no inertia point": (TOML.replace('inertia = "com"\n', ""), Code.MISSING_VALUE, "inertia"),

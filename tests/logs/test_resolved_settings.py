@@ -85,7 +85,7 @@ def test_fewer_samples_than_required_are_rejected_with_the_reason():
         require_samples(9, [])
     with raises(LogError, code=Code.TOO_LITTLE_DATA, subject="samples") as rejected:
         require_samples(3, ["rows 0 to 9 left out", "a gap"], 4)
-    assert rejected.value.hint == "rows 0 to 9 left out; a gap"
+    assert rejected.value.hint.startswith("rows 0 to 9 left out; a gap")
 
 
 def test_slow_rows_are_computed_from_moving_ones():

@@ -36,8 +36,8 @@ def _applied_delay(data: DiagnosticData) -> Iterator[Finding]:
             joints = tuple(name for name, of_joint in of_each if of_joint == delay)
             way = "lags" if delay > 0 else "leads"
             whose = f" of {', '.join(joints)}" if joints else ""
-            interval = "" if joints or data.smooth is None else f" ± {_interval_ms(data.smooth, data):.2g}"
-            size = f"{1e3 * abs(delay):.3g}{interval} ms ({samples:.3g} samples)"
+            interval = "" if joints or data.smooth is None else f"±{_interval_ms(data.smooth, data):.2g} ms, "
+            size = f"{1e3 * abs(delay):.3g} ms ({interval}{samples:.3g} samples)"
             message = f"the torque{whose} {way} the motion by {size}, which the fit corrects"
             remedy = (
                 "Log torque and position with one clock; set delay_s = 0 in the conditioning to fit without the "

@@ -273,7 +273,7 @@ class Trials:
         """Return the delay of all torques with its deviation, fitted together with other friction and elastic joints.
 
         Robots with loops, and logs with too few rows for that, get the delay that the columns of the trial explain
-        best; it has no deviation.
+        best, which is never clear.
         """
         # A slower filter of the motion would spread its reversals over rows that count.
         smooth = min(SMOOTH_CUTOFF_HZ, HIGHEST * rate_of(trial.conditioning))
@@ -282,7 +282,7 @@ class Trials:
         regressor = self._shared.with_friction(trial.friction)
         start_s = self.delays(trial).best().seconds
         rows = None if regressor.robot.loops else build_smooth_rows(regressor, samples)
-        return Delay(start_s, 0.0) if rows is None else estimate_delay(rows, regressor, start_s=start_s)
+        return Delay(start_s, abs(start_s)) if rows is None else estimate_delay(rows, regressor, start_s=start_s)
 
     def needs_limits(self, trial: Trial) -> bool:
         """Return whether a fit without the limits and priors of friction shapes has other values."""

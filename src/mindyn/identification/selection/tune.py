@@ -11,7 +11,6 @@ from typing import Final
 
 import numpy as np
 
-from mindyn.foundation.algebra.significance import NORMAL_95
 from mindyn.identification.delays import Delay
 from mindyn.identification.selection.scores import Gain, criterion_of, error_over, gain_of, joint_gain
 from mindyn.identification.selection.trials import (
@@ -59,9 +58,10 @@ SELF_LOCKING: Final = 1.0
 MOST_SHAPES: Final = 2
 FOLDINGS: Final = (3, 4, 5, 8)
 DELAY_GAIN: Final = -log(0.9)
-"""A delay whose interval contains zero must reduce the error by more than this."""
+"""A delay that is not clear must reduce the error by more than this."""
 DELAYS_TRIED: Final = 7
-DELAY_REFINEMENTS: Final = 4
+SMALLEST_STEP: Final = 0.01
+"""Accuracy of the delay with the smallest error, in samples."""
 DROPPED_TOGETHER: Final[tuple[tuple[Kind, ...], ...]] = (("rotor",), ("offset",), ("rotor", "offset"))
 """Kinds of parameters that an arm may not need: rotors, whose inertia the links can absorb, and friction offsets."""
 
@@ -305,36 +305,39 @@ def _directions(best: Trial) -> list[Trial]:
 
 
 def _select_delay(trials: Trials, best: Trial, estimate: Delay, search_space: SearchSpace) -> Trial:
-    """Apply a delay if its interval excludes zero and it reduces the error on held-out blocks.
+    """Apply the estimated delay if it is clear and reduces the error on held-out blocks.
 
     The delay with the smallest error is not the true one: at reversals, friction that switches too early or too late
     compensates for a part of it. For the same reason, each of the two trials that are compared has its own best
-    direction of friction. If the interval contains zero, as in short logs, the delay in it with the smallest error is
-    applied if it reduces the error by a tenth.
+    direction of friction. Other possible delays must reduce the error by a tenth: in logs without noise, they are more
+    accurate than the estimate. If the estimate is not clear, as in short logs, any delay must.
     """
-    without = best.with_conditioning(delay_s=0.0)
-    if estimate.excludes_zero:
-        delayed, least = best.with_conditioning(delay_s=estimate.seconds), SHAPE_GAIN
-    else:
-        delayed, least = _best_delay(trials, without, estimate), DELAY_GAIN
-    if delayed == without:
-        return without
-    best_without = without
+    without, best_without = best.with_conditioning(delay_s=0.0), best.with_conditioning(delay_s=0.0)
+    delayed = best.with_conditioning(delay_s=estimate.seconds)
+    other = _best_delay(trials, delayed, estimate.possible)
+    if _gain([trials], delayed, other).mean > DELAY_GAIN:
+        delayed = other
     if search_space.friction:
         best_without, delayed = (_better_trial(trials, k, _directions(k), 1.0) for k in (without, delayed))
+    least = SHAPE_GAIN if estimate.is_clear else DELAY_GAIN
     return delayed if _gain([trials], best_without, delayed).mean > least else without
 
 
-def _best_delay(trials: Trials, without: Trial, estimate: Delay) -> Trial:
-    """Return the trial whose delay, within the interval of the estimate, has the smallest error."""
-    half = min(NORMAL_95 * estimate.deviation, MAX_DELAY_S)
-    best, delays = without, np.linspace(estimate.seconds - half, estimate.seconds + half, DELAYS_TRIED)
-    step = half / (DELAYS_TRIED // 2)
-    for _ in range(DELAY_REFINEMENTS):
-        best = _better_trial(trials, best, [without.with_conditioning(delay_s=float(delay)) for delay in delays], 1.0)
-        step /= 3
-        delays = best.conditioning.motion_delay_s + step * np.array([-2.0, -1.0, 1.0, 2.0])
-    return best
+def _best_delay(trials: Trials, start: Trial, possible: tuple[float, float]) -> Trial:
+    """Return the trial whose delay, among those between two ends, has the smallest error."""
+    from scipy.optimize import minimize_scalar
+
+    low, high = (min(max(end, -MAX_DELAY_S), MAX_DELAY_S) for end in possible)
+    delays = np.linspace(low, high, DELAYS_TRIED)
+    coarse = _better_trial(trials, start, [start.with_conditioning(delay_s=float(delay)) for delay in delays], 1.0)
+    centre, step = coarse.conditioning.motion_delay_s, float(delays[1] - delays[0])
+
+    def squared_error(delay: float) -> float:
+        return trials.score(start.with_conditioning(delay_s=float(delay))).criterion ** 2
+
+    options = {"xatol": SMALLEST_STEP / rate_of(start.conditioning)}
+    found = minimize_scalar(squared_error, bounds=(centre - step, centre + step), method="bounded", options=options)
+    return _better_trial(trials, coarse, [start.with_conditioning(delay_s=float(found.x))], 1.0)
 
 
 def add_load_friction(trials: Trials, best: Trial) -> Trial:
