@@ -44,6 +44,7 @@ from mindyn.identification.feasibility.full_models.full_model import (
 from mindyn.identification.feasibility.full_models.projected_draws import Restriction, draw_projected
 from mindyn.identification.feasibility.optimisation.conic_program import ConeRows, ConicError, ConicProgram, triangle
 from mindyn.identification.prediction.friction_curves import curve_rows
+from mindyn.identification.prediction.torque_bands import model_errors
 from mindyn.logs.samples import Samples
 from mindyn.robots.robot import Robot
 
@@ -129,7 +130,14 @@ class ModelSamples:
         torques = np.array([self.estimate.with_values(beta=beta).predict(samples) for beta in values])
         if rng is None:
             return torques
-        return torques + np.random.default_rng(rng).normal(0.0, 1.0, torques.shape) * self.unexplained
+        return torques + np.random.default_rng(rng).normal(0.0, 1.0, torques.shape) * self._unexplained_at(samples)
+
+    def _unexplained_at(self, samples: Samples) -> Array:
+        """Return the standard deviation (N, n) of the torque that no parameter explains: larger near reversals."""
+        elsewhere = np.array([joint.alike for joint in self.estimate.data.residuals])
+        more = model_errors(self.estimate, samples) ** 2 - elsewhere**2
+        inflation = self.estimate.uncertainty.quantile / NORMAL_95
+        return np.asarray(np.sqrt(self.unexplained**2 + more * inflation**2))
 
 
 def sample_models(
