@@ -136,7 +136,8 @@ def _estimate_step(
     without = np.array([-(invert_normal(normal - N) @ (sums - z))[-1] for N, z in zip(normals, rights, strict=True)])
     deviation = float(np.sqrt((BLOCKS - 1) / BLOCKS * ((without - without.mean()) ** 2).sum()))
     squares = ((tau - Y @ beta) ** 2 * counts).sum(axis=0) / np.maximum(counts.sum(axis=0), 1)
-    least = LEAST_NOISE**2 * (tau**2).mean(axis=0) + 1e-300
+    sizes = (tau**2).mean(axis=0)
+    least = LEAST_NOISE**2 * np.maximum(sizes, 1e-12 * sizes.max()) + 1e-300
     return Delay(-float(beta[-1]), deviation), np.asarray(1 / np.maximum(squares, least))
 
 
