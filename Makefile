@@ -27,7 +27,7 @@ QUICK := $(QUICK_OPTIMISED) tests/quick tests/contracts/test_layers.py tests/con
 
 help:
 	@echo "make demo     install mindyn into .venv, run the demonstration (two minutes)"
-	@echo "make test     install the tools of developers too, run the tests with five seeds of each law (14 minutes; make full, for a release: all seeds, and new ones of the date)"
+	@echo "make test     install the tools of developers too, run the tests with five seeds of each law (15 minutes; make full, for a release: all seeds, and new ones of the date)"
 	@echo "make quick    a selection of the tests, part of it under python -O too (two minutes)"
 	@echo "make check    formatting, lint, types, layers, words, docstrings"
 	@echo "make format   format, and apply the fixes of the linter"
@@ -59,7 +59,7 @@ demo: $(PRODUCT)
 	@$(BIN)/mindyn demo
 
 test: setup
-	@echo "The tests take about 14 minutes on two cores; make quick runs a selection in two minutes."
+	@echo "The tests take about 15 minutes on two cores; make quick runs a selection in two minutes."
 	$(ONE_BLAS_THREAD) $(RUN_TESTS) $(STORES)
 	$(ONE_BLAS_THREAD) $(RUN_TESTS) --ignore=$(STORES)
 

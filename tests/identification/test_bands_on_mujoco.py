@@ -19,7 +19,7 @@ def estimate(case):
 
 
 def test_bands_contain_the_torque_of_another_motion(case, estimate):
-    """Without the errors at reversals, 13 % of the torques of a joint were outside twice its band."""
+    """Without the errors at reversals, 10 % of the torques of a joint are outside twice its band."""
     assert rows_outside(estimate, case.other).max() < 0.05
 
 

@@ -7,9 +7,9 @@ from plants.study import record_case
 from mindyn.identification.selection.choose import choose
 
 
-@pytest.mark.parametrize("seed", [41005, 41009, 41011])
+@pytest.mark.parametrize("seed", [41001, 41005, 41032])
 def test_a_late_torque_is_moved_by_its_delay(seed):
-    """Stiction alone moved these estimates by 4 to 11 ms, many times their deviation."""
+    """With the rows at reversals, these delays are 6 to 8 ms too short."""
     case = record_case("late", seed)
     conditioning = choose(case.robot, case.training).settings.conditioning
     assert conditioning.motion_delay_s == pytest.approx(case.drawn["delay"], abs=0.003)

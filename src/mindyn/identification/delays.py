@@ -75,7 +75,9 @@ class Delay:
 
     @property
     def possible(self) -> tuple[float, float]:
-        """Ends of the delays that are possible: the 95 % interval, or all up to the first step if it is not clear."""
+        """Ends of the possible delays: of the 95 % interval, or, if the delay is not clear, of one that contains
+        zero and the delays within three deviations of the first step.
+        """
         step, deviations = (self, NORMAL_95) if self.is_clear or self.first is None else (self.first, CLEAR_DEVIATIONS)
         half = deviations * step.deviation
         ends = step.seconds - half, step.seconds + half

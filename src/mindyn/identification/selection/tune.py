@@ -312,7 +312,7 @@ def _select_delay(trials: Trials, best: Trial, estimate: Delay, search_space: Se
     direction of friction. Other possible delays must reduce the error by a tenth: in logs without noise, they are more
     accurate than the estimate. If the estimate is not clear, as in short logs, any delay must.
     """
-    without, best_without = best.with_conditioning(delay_s=0.0), best.with_conditioning(delay_s=0.0)
+    best_without = without = best.with_conditioning(delay_s=0.0)
     delayed = best.with_conditioning(delay_s=estimate.seconds)
     other = _best_delay(trials, delayed, estimate.possible)
     if _gain([trials], delayed, other).mean > DELAY_GAIN:
@@ -324,7 +324,7 @@ def _select_delay(trials: Trials, best: Trial, estimate: Delay, search_space: Se
 
 
 def _best_delay(trials: Trials, start: Trial, possible: tuple[float, float]) -> Trial:
-    """Return the trial whose delay, among those between two ends, has the smallest error."""
+    """Return the trial whose delay has the smallest error: that of `start`, or one between two ends or near them."""
     from scipy.optimize import minimize_scalar
 
     low, high = (min(max(end, -MAX_DELAY_S), MAX_DELAY_S) for end in possible)
