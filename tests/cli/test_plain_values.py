@@ -39,8 +39,8 @@ def test_every_parameter_has_the_value_that_typer_gives(command):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("30%", "'30%' is not a number; write 0.3"),
-        ("2,5 %", "'2,5 %' is not a number; write 0.025"),
+        ("30%", "'30%' is not a number; 30 % of a whole is 0.3"),
+        ("2,5 %", "'2,5 %' is not a number; 2.5 % of a whole is 0.025"),
         ("0,3", "'0,3' is not a number; write 0.3"),
         ("10s", "'10s' is not a number"),
         ("1,000,000", "'1,000,000' is not a number"),

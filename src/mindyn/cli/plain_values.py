@@ -91,7 +91,7 @@ def describe_wrong_number(text: str) -> str:
     meant = text.replace(",", ".").strip()
     percent = meant.removesuffix("%").strip()
     if percent != meant and _NUMBER.fullmatch(percent):
-        return f"{text!r} is not a number; write {float(percent) / 100:g}"
+        return f"{text!r} is not a number; {percent} % of a whole is {float(percent) / 100:g}"
     return f"{text!r} is not a number" + (f"; write {meant}" if _NUMBER.fullmatch(meant) else "")
 
 
